@@ -9,10 +9,20 @@
  * Functions that may fail return 0, or a code of asyra_status after which
  * asyra_last_error says what was wrong. Handles are freed by their _free, which
  * takes NULL. Pointers into a handle are valid until it is freed. A rank, and
- * all handles made with it, are used by one thread at a time. No C++ exception
- * leaves a function: memory of tensors and programs that the system does not
- * give is ASYRA_OUT_OF_MEMORY; without the few bytes of a table or a message
- * the process may end.
+ * all handles made with it, are used by one thread at a time.
+ *
+ * No function ends the process, whatever a file holds: a pointer that must not
+ * be NULL and is, or a count that is out of range, is ASYRA_INVALID_ARGUMENT
+ * with its name; an exception or a failed check inside is ASYRA_INTERNAL, after
+ * which the handles of the call can only be freed. No C++ exception leaves a
+ * function: memory of tensors and programs that the system does not give is
+ * ASYRA_OUT_OF_MEMORY; without the few bytes of a table or a message the
+ * process may end. A function that makes a handle sets it to NULL when it
+ * fails.
+ *
+ * Structs begin with `size`, which the caller sets to their sizeof: newer
+ * libraries have more fields, and read and fill only those that the caller's
+ * header has.
  *
  * Tensors are dense, row-major buffers of this rank's part: asyra_tensor_info
  * says how large. The archive is C++: link it with a C++ compiler. The shared
@@ -31,7 +41,7 @@ extern "C" {
 /* What the shared library exports. */
 #pragma GCC visibility push(default)
 
-#define ASYRA_VERSION_MAJOR 1
+#define ASYRA_VERSION_MAJOR 2
 #define ASYRA_VERSION_MINOR 0
 
 /* 1000 * major + minor of the library, which may be newer than this header. */
@@ -67,6 +77,7 @@ typedef enum asyra_dtype {
 #define ASYRA_MAX_RANK 8
 
 typedef struct asyra_tensor_info {
+  size_t size; /* sizeof(asyra_tensor_info) */
   const char* name;
   asyra_dtype dtype;
   int32_t rank;
@@ -84,8 +95,8 @@ typedef struct asyra_program asyra_program;
 asyra_status asyra_program_load(const char* model, const char* dims,
                                 asyra_program** program);
 /* For a mesh, "dp=2,tp=4" or NULL for one device, and a machine, "h100x8" or a
- * .machine file. `search_steps` bounds the search of schedules; 0: the
- * default. */
+ * .machine file. `search_steps` bounds the search of schedules, to at most
+ * 10 million; 0: the default. */
 asyra_status asyra_program_compile(const asyra_program* model, const char* mesh,
                                    const char* machine, int32_t search_steps,
                                    asyra_program** program);
@@ -93,6 +104,7 @@ asyra_status asyra_program_compile(const asyra_program* model, const char* mesh,
 asyra_status asyra_program_save(const asyra_program* program, const char* path);
 /* Of a compiled program on a machine. */
 typedef struct asyra_simulation {
+  size_t size;            /* sizeof(asyra_simulation) */
   double makespan_us;     /* of a step */
   double exposed_comm_us; /* communication that nothing hides */
   double lower_bound_us;
@@ -101,6 +113,7 @@ typedef struct asyra_simulation {
 asyra_status asyra_program_simulate(const asyra_program* program,
                                     const char* machine,
                                     asyra_simulation* result);
+/* -1 of NULL. */
 int64_t asyra_program_ranks(const asyra_program* program);
 void asyra_program_free(asyra_program* program);
 
@@ -109,14 +122,16 @@ void asyra_program_free(asyra_program* program);
 /* One rank: its device and its connection to the others. */
 typedef struct asyra_rank asyra_rank;
 
-/* Runs body(rank, data) on `ranks` threads, on "cpu" or "cuda". An error of one
- * ends all; the first is returned. */
+/* Runs body(rank, data) on `ranks` threads, at most 4096, on "cpu" or "cuda".
+ * An error of one ends all; the first is returned. The rank is the body's until
+ * it returns, and not to be freed; `data` may be NULL. */
 typedef asyra_status (*asyra_body)(asyra_rank* rank, void* data);
 asyra_status asyra_run_ranks(const char* device, int64_t ranks, asyra_body body,
                              void* data);
 /* This process as the rank that mpirun, srun or torchrun has made it; the only
  * one if none has. */
 asyra_status asyra_rank_connect(const char* device, asyra_rank** rank);
+/* -1 of NULL, as the count. */
 int64_t asyra_rank_number(const asyra_rank* rank);
 int64_t asyra_rank_count(const asyra_rank* rank);
 /* Of asyra_rank_connect, after all handles made with it. */
@@ -145,7 +160,8 @@ asyra_status asyra_executor_input(const asyra_executor* executor, int32_t index,
                                   asyra_tensor_info* info);
 asyra_status asyra_executor_output(const asyra_executor* executor,
                                    int32_t index, asyra_tensor_info* info);
-/* A step on host buffers, one for each input; returns when it is done. */
+/* A step on host buffers, one for each input; returns when it is done. The
+ * array of a program without inputs may be NULL. */
 asyra_status asyra_executor_step(asyra_executor* executor,
                                  const void* const* inputs);
 /* The same on memory of the device, behind the work of `stream` (cudaStream_t;
@@ -202,17 +218,19 @@ asyra_status asyra_trainer_step(asyra_trainer* trainer,
 /* Adds the gradients of a batch to those of the next step. */
 asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
                                       const void* const* batch);
-/* Files of tokens, by name or pattern, shuffled; goes on where the checkpoint
- * says. All ranks call it. Error: its data was in another order, by another
- * seed or of other files; ranks have other tokens. */
+/* 1 to 65536 files of tokens, by name or pattern, shuffled; goes on where the
+ * checkpoint says. All ranks call it. Error: its data was in another order, by
+ * another seed or of other files; ranks have other tokens. */
 asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
                                        const char* const* files, int32_t count);
 /* A step on the next batch of them, or on as many as the folder's steps have
  * (asyra-opt --accumulate). */
 asyra_status asyra_trainer_step_on_tokens(asyra_trainer* trainer, double rate);
+/* -1 of NULL. */
 int64_t asyra_trainer_steps(const asyra_trainer* trainer);
 
 typedef struct asyra_metrics {
+  size_t size;  /* sizeof(asyra_metrics) */
   int64_t step; /* from 1 */
   double loss, norm, seconds, tokens_per_s;
   double mfu;      /* 0: not known */

@@ -50,7 +50,10 @@ absl::Status Enqueue(asyra_executor& executor, void* const* inputs,
                      void* stream, int64_t* number) {
   std::vector<DeviceView> views;
   for (size_t i = 0; i < executor.inputs.size(); ++i) {
-    const Type& local = executor.inputs[i].local;
+    const auto& [name, local] = executor.inputs[i];
+    if (inputs == nullptr || inputs[i] == nullptr) {
+      return Invalid("the memory of input {}, %{}, is NULL", i, name);
+    }
     views.push_back({inputs[i], local.dtype, local.shape()});
   }
   ASYRA_ASSIGN_OR_RETURN(int64_t step,
@@ -78,7 +81,7 @@ absl::Status OutputData(const Executor& executor, int32_t index, void** data) {
 
 absl::Status InputData(const asyra_executor& executor, int32_t index,
                        void** data) {
-  asyra_tensor_info info;
+  asyra_tensor_info info = {.size = sizeof(info)};
   ASYRA_RETURN_IF_ERROR(FillInfo(executor.inputs, index, &info));
   ASYRA_ASSIGN_OR_RETURN(DeviceView view, executor.executor->InputView(
                                               executor.inputs[index].name));
@@ -116,23 +119,25 @@ absl::Status SetIn(StateSet& states, const char* name, const void* from,
 }  // namespace asyra::c
 
 using asyra::c::Guarded;
-using asyra::c::Release;
+using asyra::c::Make;
 
 asyra_status asyra_states_create(asyra_rank* rank, asyra_states** states) {
-  return Guarded(
-      [&] { return Release(asyra::c::CreateStates(*rank), states); });
+  return Make({{"rank", rank}, {"states", states}}, states,
+              [&] { return asyra::c::CreateStates(*rank); });
 }
 
 asyra_status asyra_states_get(asyra_states* states, const char* name, void* to,
                               int64_t bytes) {
-  return Guarded(
-      [&] { return asyra::c::CopyOut(states->states->Get(name), to, bytes); });
+  return Guarded({{"states", states}, {"name", name}, {"to", to}}, [&] {
+    return asyra::c::CopyOut(states->states->Get(name), to, bytes);
+  });
 }
 
 asyra_status asyra_states_set(asyra_states* states, const char* name,
                               const void* from, int64_t bytes) {
-  return Guarded(
-      [&] { return asyra::c::SetIn(*states->states, name, from, bytes); });
+  return Guarded({{"states", states}, {"name", name}, {"from", from}}, [&] {
+    return asyra::c::SetIn(*states->states, name, from, bytes);
+  });
 }
 
 void asyra_states_free(asyra_states* states) { delete states; }
@@ -141,53 +146,60 @@ asyra_status asyra_executor_create(asyra_rank* rank,
                                    const asyra_program* program,
                                    asyra_states* states,
                                    asyra_executor** executor) {
-  return Guarded([&] {
-    return Release(asyra::c::Create(*rank, *program, states), executor);
-  });
+  return Make({{"rank", rank}, {"program", program}, {"executor", executor}},
+              executor,
+              [&] { return asyra::c::Create(*rank, *program, states); });
 }
 
 asyra_status asyra_executor_input(const asyra_executor* executor, int32_t index,
                                   asyra_tensor_info* info) {
-  return Guarded(
-      [&] { return asyra::c::FillInfo(executor->inputs, index, info); });
+  return Guarded({{"executor", executor}, {"info", info}}, [&] {
+    return asyra::c::FillInfo(executor->inputs, index, info);
+  });
 }
 
 asyra_status asyra_executor_output(const asyra_executor* executor,
                                    int32_t index, asyra_tensor_info* info) {
-  return Guarded(
-      [&] { return asyra::c::OutputInfo(*executor->executor, index, info); });
+  return Guarded({{"executor", executor}, {"info", info}}, [&] {
+    return asyra::c::OutputInfo(*executor->executor, index, info);
+  });
 }
 
 asyra_status asyra_executor_step(asyra_executor* executor,
                                  const void* const* inputs) {
-  return Guarded([&] { return asyra::c::Step(*executor, inputs); });
+  return Guarded({{"executor", executor}},
+                 [&] { return asyra::c::Step(*executor, inputs); });
 }
 
 asyra_status asyra_executor_enqueue(asyra_executor* executor,
                                     void* const* inputs, void* stream,
                                     int64_t* number) {
-  return Guarded(
-      [&] { return asyra::c::Enqueue(*executor, inputs, stream, number); });
+  return Guarded({{"executor", executor}}, [&] {
+    return asyra::c::Enqueue(*executor, inputs, stream, number);
+  });
 }
 
 asyra_status asyra_executor_await(asyra_executor* executor, int64_t number) {
-  return Guarded([&] { return executor->executor->Await(number).status(); });
+  return Guarded({{"executor", executor}},
+                 [&] { return executor->executor->Await(number).status(); });
 }
 
 asyra_status asyra_executor_input_data(const asyra_executor* executor,
                                        int32_t index, void** data) {
-  return Guarded([&] { return asyra::c::InputData(*executor, index, data); });
+  return Guarded({{"executor", executor}, {"data", data}},
+                 [&] { return asyra::c::InputData(*executor, index, data); });
 }
 
 asyra_status asyra_executor_output_data(const asyra_executor* executor,
                                         int32_t index, void** data) {
-  return Guarded(
-      [&] { return asyra::c::OutputData(*executor->executor, index, data); });
+  return Guarded({{"executor", executor}, {"data", data}}, [&] {
+    return asyra::c::OutputData(*executor->executor, index, data);
+  });
 }
 
 asyra_status asyra_executor_read_output(asyra_executor* executor, int32_t index,
                                         void* to, int64_t bytes) {
-  return Guarded([&] {
+  return Guarded({{"executor", executor}, {"to", to}}, [&] {
     return asyra::c::ReadOutput(*executor->executor, index, to, bytes);
   });
 }
@@ -195,7 +207,7 @@ asyra_status asyra_executor_read_output(asyra_executor* executor, int32_t index,
 asyra_status asyra_executor_get_state(asyra_executor* executor,
                                       const char* name, void* to,
                                       int64_t bytes) {
-  return Guarded([&] {
+  return Guarded({{"executor", executor}, {"name", name}, {"to", to}}, [&] {
     return asyra::c::CopyOut(executor->executor->State(name), to, bytes);
   });
 }
@@ -203,7 +215,7 @@ asyra_status asyra_executor_get_state(asyra_executor* executor,
 asyra_status asyra_executor_set_state(asyra_executor* executor,
                                       const char* name, const void* from,
                                       int64_t bytes) {
-  return Guarded([&] {
+  return Guarded({{"executor", executor}, {"name", name}, {"from", from}}, [&] {
     return asyra::c::SetState(*executor->executor, name, from, bytes);
   });
 }

@@ -34,7 +34,44 @@ static_assert(static_cast<int>(DType::kBF16) == ASYRA_BF16);
 static_assert(static_cast<int>(DType::kF32) == ASYRA_F32);
 static_assert(static_cast<int>(DType::kF64) == ASYRA_F64);
 
+// Codes of asyra_status; others have no name there.
+asyra_status NameOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnavailable:
+      return static_cast<asyra_status>(status.code());
+    case absl::StatusCode::kCancelled:
+      return ASYRA_ABORTED;
+    default:
+      return ASYRA_INTERNAL;
+  }
+}
+
 }  // namespace
+
+absl::Status CheckArguments(std::initializer_list<Argument> needed) {
+  for (const Argument& argument : needed) {
+    if (argument.value == nullptr) return Invalid("{} is NULL", argument.name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSize(const char* type, size_t size) {
+  if (size > sizeof(size)) return absl::OkStatus();
+  return Invalid("{}: size is {}, it should be sizeof({})", type, size, type);
+}
+
+bool IsGiven(const char* name, const void* value) noexcept {
+  return Guarded({{name, value}}, [] { return absl::OkStatus(); }) == ASYRA_OK;
+}
 
 asyra_status Code(const absl::Status& status) noexcept {
   if (status.ok()) return ASYRA_OK;
@@ -45,7 +82,7 @@ asyra_status Code(const absl::Status& status) noexcept {
   } catch (...) {
     return CodeOfException();
   }
-  return static_cast<asyra_status>(status.raw_code());
+  return NameOf(status);
 }
 
 asyra_status CodeOfException() noexcept {
@@ -84,13 +121,13 @@ absl::Status FillInfo(std::string_view name, const Type& local,
     return Invalid("%{} has {} dimensions, asyra_tensor_info has {}", name,
                    local.rank(), ASYRA_MAX_RANK);
   }
-  *info = {};
-  info->name = name.data();
-  info->dtype = static_cast<asyra_dtype>(local.dtype);
-  info->rank = local.rank();
-  for (int d = 0; d < local.rank(); ++d) info->shape[d] = local.size(d);
-  info->bytes = local.bytes();
-  return absl::OkStatus();
+  asyra_tensor_info filled = {};
+  filled.name = name.data();
+  filled.dtype = static_cast<asyra_dtype>(local.dtype);
+  filled.rank = local.rank();
+  for (int d = 0; d < local.rank(); ++d) filled.shape[d] = local.size(d);
+  filled.bytes = local.bytes();
+  return FillStruct("asyra_tensor_info", filled, info);
 }
 
 absl::Status FillInfo(absl::Span<const Executor::NamedInput> inputs,

@@ -1,6 +1,9 @@
 // What the handles of asyra.h are, and how a Status becomes a code.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +14,9 @@
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
 #include "ir/dim_names.h"
+#include "ir/support/check.h"
 #include "ir/support/out_of_memory.h"
+#include "ir/support/status.h"
 
 struct asyra_program {
   asyra::Program program;
@@ -53,22 +58,55 @@ asyra_status Code(const absl::Status& status) noexcept;
 // The same of the exception that is being handled.
 asyra_status CodeOfException() noexcept;
 
-// The Status of `body` as a code. An exception, which C cannot catch, is one
-// too: of all functions that may allocate.
+// A pointer argument that must not be NULL.
+struct Argument {
+  const char* name;
+  const void* value;
+};
+
+// Error: the first that is NULL, by name.
+absl::Status CheckArguments(std::initializer_list<Argument> needed);
+// Checks the argument of a function that returns a number: false sets the
+// error.
+bool IsGiven(const char* name, const void* value) noexcept;
+
+// The Status of `body` as a code; it is not called unless all of `needed` are
+// given. An exception, which C cannot catch, is a code too, and so is a failed
+// check: of all functions that may allocate.
 template <typename F>
-asyra_status Guarded(F body) noexcept {
+asyra_status Guarded(std::initializer_list<Argument> needed, F body) noexcept {
   try {
-    return Code(WithinMemory(body));
+    FailedChecksThrow checks;
+    absl::Status given = CheckArguments(needed);
+    return Code(given.ok() ? WithinMemory(body) : given);
   } catch (...) {
     return CodeOfException();
   }
 }
 
-// Gives the caller what was made.
+// Gives the caller what `make` makes; NULL after an error.
+template <typename T, typename F>
+asyra_status Make(std::initializer_list<Argument> needed, T** to,
+                  F make) noexcept {
+  if (to != nullptr) *to = nullptr;
+  return Guarded(needed, [&]() -> absl::Status {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<T> made, make());
+    *to = made.release();
+    return absl::OkStatus();
+  });
+}
+
+// Error: a `size` of a struct that has no room for a field.
+absl::Status CheckSize(const char* type, size_t size);
+
+// Fills a struct of the caller's, whose `size` says how many bytes of it the
+// caller's header knows: fields behind them are not written. Error: CheckSize.
 template <typename T>
-absl::Status Release(absl::StatusOr<std::unique_ptr<T>> made, T** to) {
-  if (made.ok()) *to = made->release();
-  return made.status();
+absl::Status FillStruct(const char* type, T from, T* to) {
+  ASYRA_RETURN_IF_ERROR(CheckSize(type, to->size));
+  from.size = to->size;
+  std::memcpy(to, &from, std::min(to->size, sizeof(from)));
+  return absl::OkStatus();
 }
 
 // Host tensors over the caller's buffers, which outlive them.

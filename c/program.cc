@@ -12,6 +12,7 @@
 #include "ir/weight_store.h"
 #include "models/models.h"
 #include "passes/compile.h"
+#include "passes/schedule/order_search.h"
 
 namespace asyra::c {
 namespace {
@@ -38,7 +39,11 @@ absl::StatusOr<std::unique_ptr<asyra_program>> Load(const std::string& model,
                                                     const char* dims) {
   auto to = std::make_unique<asyra_program>();
   ASYRA_ASSIGN_OR_RETURN(auto sizes, ReadSizes(dims));
-  std::map<std::string, int64_t> by_name(sizes.begin(), sizes.end());
+  std::map<std::string, int64_t> by_name;
+  for (const auto& [name, size] : sizes) {
+    if (by_name.emplace(name, size).second) continue;
+    return Invalid("'{}': {} is given twice", dims, name);
+  }
   if (model.ends_with(".onnx")) {
     ASYRA_ASSIGN_OR_RETURN(
         to->program, ImportOnnx(model, {.dims = by_name}, &to->dim_names));
@@ -57,6 +62,10 @@ absl::StatusOr<std::unique_ptr<asyra_program>> Load(const std::string& model,
 absl::StatusOr<std::unique_ptr<asyra_program>> CompileFor(
     const asyra_program& model, const char* axes, const char* name,
     int32_t search_steps) {
+  if (search_steps < 0 || search_steps > kMostSearchSteps) {
+    return Invalid("search_steps is {}, it should be 0 to {}", search_steps,
+                   kMostSearchSteps);
+  }
   ASYRA_ASSIGN_OR_RETURN(auto sizes, ReadSizes(axes));
   std::vector<Mesh::Axis> list;
   for (const auto& [axis, size] : sizes) list.push_back({axis, size});
@@ -82,11 +91,13 @@ absl::Status SimulateOn(const Program& program, const char* name,
   ASYRA_ASSIGN_OR_RETURN(Machine machine, LoadMachine(name));
   SimResult result =
       Simulate(program, CostModel(std::move(machine), program.mesh));
-  *to = {.makespan_us = result.makespan_us,
-         .exposed_comm_us = result.exposed_comm_us,
-         .lower_bound_us = result.lower_bound_us,
-         .peak_bytes = result.peak_bytes};
-  return absl::OkStatus();
+  return FillStruct<asyra_simulation>(
+      "asyra_simulation",
+      {.makespan_us = result.makespan_us,
+       .exposed_comm_us = result.exposed_comm_us,
+       .lower_bound_us = result.lower_bound_us,
+       .peak_bytes = result.peak_bytes},
+      to);
 }
 
 absl::Status Save(const Program& program, const std::string& path) {
@@ -100,35 +111,40 @@ absl::Status Save(const Program& program, const std::string& path) {
 }  // namespace asyra::c
 
 using asyra::c::Guarded;
-using asyra::c::Release;
+using asyra::c::Make;
 
 asyra_status asyra_program_load(const char* model, const char* dims,
                                 asyra_program** program) {
-  return Guarded([&] { return Release(asyra::c::Load(model, dims), program); });
+  return Make({{"model", model}, {"program", program}}, program,
+              [&] { return asyra::c::Load(model, dims); });
 }
 
 asyra_status asyra_program_compile(const asyra_program* model, const char* mesh,
                                    const char* machine, int32_t search_steps,
                                    asyra_program** program) {
-  return Guarded([&] {
-    return Release(asyra::c::CompileFor(*model, mesh, machine, search_steps),
-                   program);
-  });
+  return Make({{"model", model}, {"machine", machine}, {"program", program}},
+              program, [&] {
+                return asyra::c::CompileFor(*model, mesh, machine,
+                                            search_steps);
+              });
 }
 
 asyra_status asyra_program_save(const asyra_program* program,
                                 const char* path) {
-  return Guarded([&] { return asyra::c::Save(program->program, path); });
+  return Guarded({{"program", program}, {"path", path}},
+                 [&] { return asyra::c::Save(program->program, path); });
 }
 
 asyra_status asyra_program_simulate(const asyra_program* program,
                                     const char* machine,
                                     asyra_simulation* result) {
   return Guarded(
+      {{"program", program}, {"machine", machine}, {"result", result}},
       [&] { return asyra::c::SimulateOn(program->program, machine, result); });
 }
 
 int64_t asyra_program_ranks(const asyra_program* program) {
+  if (!asyra::c::IsGiven("program", program)) return -1;
   return program->program.mesh.num_devices();
 }
 

@@ -9,6 +9,8 @@
 namespace asyra::c {
 namespace {
 
+constexpr int64_t kMostThreads = 4096;
+
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(std::string_view device) {
   if (device == "cpu") return CreateCpuPlatform();
   if (device == "cuda") return CreateCudaPlatform();
@@ -31,19 +33,24 @@ absl::Status Fill(Platform& platform, Communicator* control, int64_t local_rank,
 
 absl::Status RunRanks(const char* device, int64_t ranks, asyra_body body,
                       void* data) {
+  if (ranks < 1 || ranks > kMostThreads) {
+    return Invalid("ranks is {}, it should be 1 to {}", ranks, kMostThreads);
+  }
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform,
                          PlatformOf(device));
   ASYRA_RETURN_IF_ERROR(platform->CheckRanks(ranks));
-  return RunLocalRanks(ranks, {}, [&](Communicator& control) -> absl::Status {
+  auto run = [&](Communicator& control) -> absl::Status {
     asyra_rank rank;
-    ASYRA_RETURN_IF_ERROR(
-        Fill(*platform, &control, control.rank(), ranks, &rank));
-    asyra_status code = body(&rank, data);
+    asyra_status code = Guarded({}, [&] {
+      return Fill(*platform, &control, control.rank(), ranks, &rank);
+    });
+    if (code == ASYRA_OK) code = body(&rank, data);
     if (code == ASYRA_OK) return absl::OkStatus();
     std::string why = asyra_last_error();
     return absl::Status(static_cast<absl::StatusCode>(code),
                         why.empty() ? "its body has failed" : why);
-  });
+  };
+  return RunLocalRanks(ranks, {}, run);
 }
 
 absl::StatusOr<std::unique_ptr<asyra_rank>> Connect(const char* device) {
@@ -64,23 +71,32 @@ absl::StatusOr<std::unique_ptr<asyra_rank>> Connect(const char* device) {
 }  // namespace asyra::c
 
 using asyra::c::Guarded;
-using asyra::c::Release;
+using asyra::c::IsGiven;
+using asyra::c::Make;
 
 asyra_status asyra_run_ranks(const char* device, int64_t ranks, asyra_body body,
                              void* data) {
-  return Guarded([&] { return asyra::c::RunRanks(device, ranks, body, data); });
+  return Guarded(
+      {{"device", device}, {"body", reinterpret_cast<const void*>(body)}},
+      [&] { return asyra::c::RunRanks(device, ranks, body, data); });
 }
 
 asyra_status asyra_rank_connect(const char* device, asyra_rank** rank) {
-  return Guarded([&] { return Release(asyra::c::Connect(device), rank); });
+  return Make({{"device", device}, {"rank", rank}}, rank,
+              [&] { return asyra::c::Connect(device); });
 }
 
 int64_t asyra_rank_number(const asyra_rank* rank) {
+  if (!IsGiven("rank", rank)) return -1;
   return rank->world == nullptr ? 0 : rank->world->rank();
 }
 
 int64_t asyra_rank_count(const asyra_rank* rank) {
+  if (!IsGiven("rank", rank)) return -1;
   return rank->world == nullptr ? 1 : rank->world->size();
 }
 
-void asyra_rank_free(asyra_rank* rank) { delete rank; }
+void asyra_rank_free(asyra_rank* rank) {
+  // A rank of asyra_run_ranks has no platform, and is not the caller's.
+  if (rank != nullptr && rank->platform != nullptr) delete rank;
+}

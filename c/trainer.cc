@@ -10,15 +10,23 @@
 namespace asyra::c {
 namespace {
 
+// A caller with an older header knows fewer fields; the others are zero.
+absl::StatusOr<asyra_trainer_options> Read(
+    const asyra_trainer_options* options) {
+  asyra_trainer_options given = {};
+  given.seed = 1;
+  if (options == nullptr) return given;
+  ASYRA_RETURN_IF_ERROR(CheckSize("asyra_trainer_options", options->size));
+  std::memcpy(&given, options, std::min(options->size, sizeof(given)));
+  if (given.keep >= 0) return given;
+  return Invalid("asyra_trainer_options: keep is {}, it should be at least 0",
+                 given.keep);
+}
+
 absl::StatusOr<std::unique_ptr<asyra_trainer>> Create(
     asyra_rank& rank, const char* folder,
     const asyra_trainer_options* options) {
-  // A caller with an older header knows fewer fields; the others are zero.
-  asyra_trainer_options given = {};
-  given.seed = 1;
-  if (options != nullptr) {
-    std::memcpy(&given, options, std::min(options->size, sizeof(given)));
-  }
+  ASYRA_ASSIGN_OR_RETURN(asyra_trainer_options given, Read(options));
   auto made = std::make_unique<asyra_trainer>();
   made->rank = asyra_rank_number(&rank);
   made->world = rank.world;
@@ -54,7 +62,15 @@ absl::Status Accumulate(asyra_trainer& trainer, const void* const* batch) {
 
 absl::Status OpenTokens(asyra_trainer& trainer, const char* const* files,
                         int32_t count) {
-  std::vector<std::string> names(files, files + count);
+  constexpr int32_t kMostFiles = 65536;
+  if (count < 1 || count > kMostFiles) {
+    return Invalid("count is {}, it should be 1 to {}", count, kMostFiles);
+  }
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < count; ++i) {
+    if (files[i] == nullptr) return Invalid("files[{}] is NULL", i);
+    names.emplace_back(files[i]);
+  }
   ASYRA_ASSIGN_OR_RETURN(TokenFiles opened, TokenFiles::Open(names));
   if (trainer.world != nullptr) {
     ASYRA_ASSIGN_OR_RETURN(std::string identity, opened.Identity());
@@ -85,14 +101,15 @@ absl::Status StepOnTokens(asyra_trainer& trainer, double rate) {
 
 absl::Status Metrics(Trainer& trainer, asyra_metrics* to) {
   ASYRA_ASSIGN_OR_RETURN(TrainMetrics metrics, trainer.Metrics());
-  *to = {.step = metrics.step,
-         .loss = metrics.loss,
-         .norm = metrics.norm,
-         .seconds = metrics.seconds,
-         .tokens_per_s = metrics.tokens_per_s,
-         .mfu = metrics.mfu,
-         .skipped = metrics.skipped ? 1 : 0};
-  return absl::OkStatus();
+  return FillStruct<asyra_metrics>("asyra_metrics",
+                                   {.step = metrics.step,
+                                    .loss = metrics.loss,
+                                    .norm = metrics.norm,
+                                    .seconds = metrics.seconds,
+                                    .tokens_per_s = metrics.tokens_per_s,
+                                    .mfu = metrics.mfu,
+                                    .skipped = metrics.skipped ? 1 : 0},
+                                   to);
 }
 
 absl::Status Evaluate(asyra_trainer& trainer, const void* const* batch,
@@ -122,66 +139,77 @@ absl::Status Finish(Trainer& trainer) {
 }  // namespace asyra::c
 
 using asyra::c::Guarded;
-using asyra::c::Release;
+using asyra::c::Make;
 
 asyra_status asyra_trainer_create(asyra_rank* rank, const char* folder,
                                   const asyra_trainer_options* options,
                                   asyra_trainer** trainer) {
-  return Guarded([&] {
-    return Release(asyra::c::Create(*rank, folder, options), trainer);
-  });
+  return Make({{"rank", rank}, {"folder", folder}, {"trainer", trainer}},
+              trainer,
+              [&] { return asyra::c::Create(*rank, folder, options); });
 }
 
 asyra_status asyra_trainer_input(const asyra_trainer* trainer, int32_t index,
                                  asyra_tensor_info* info) {
-  return Guarded(
-      [&] { return asyra::c::FillInfo(trainer->inputs, index, info); });
+  return Guarded({{"trainer", trainer}, {"info", info}}, [&] {
+    return asyra::c::FillInfo(trainer->inputs, index, info);
+  });
 }
 
 asyra_status asyra_trainer_step(asyra_trainer* trainer,
                                 const void* const* batch, double rate) {
-  return Guarded([&] { return asyra::c::Step(*trainer, batch, rate); });
+  return Guarded({{"trainer", trainer}},
+                 [&] { return asyra::c::Step(*trainer, batch, rate); });
 }
 
 asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
                                       const void* const* batch) {
-  return Guarded([&] { return asyra::c::Accumulate(*trainer, batch); });
+  return Guarded({{"trainer", trainer}},
+                 [&] { return asyra::c::Accumulate(*trainer, batch); });
 }
 
 asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
                                        const char* const* files,
                                        int32_t count) {
-  return Guarded([&] { return asyra::c::OpenTokens(*trainer, files, count); });
+  return Guarded({{"trainer", trainer}, {"files", files}},
+                 [&] { return asyra::c::OpenTokens(*trainer, files, count); });
 }
 
 asyra_status asyra_trainer_step_on_tokens(asyra_trainer* trainer, double rate) {
-  return Guarded([&] { return asyra::c::StepOnTokens(*trainer, rate); });
+  return Guarded({{"trainer", trainer}},
+                 [&] { return asyra::c::StepOnTokens(*trainer, rate); });
 }
 
 int64_t asyra_trainer_steps(const asyra_trainer* trainer) {
+  if (!asyra::c::IsGiven("trainer", trainer)) return -1;
   return trainer->trainer->step();
 }
 
 asyra_status asyra_trainer_metrics(asyra_trainer* trainer,
                                    asyra_metrics* metrics) {
-  return Guarded([&] { return asyra::c::Metrics(*trainer->trainer, metrics); });
+  return Guarded({{"trainer", trainer}, {"metrics", metrics}},
+                 [&] { return asyra::c::Metrics(*trainer->trainer, metrics); });
 }
 
 asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
                                     const void* const* batch, double* loss) {
-  return Guarded([&] { return asyra::c::Evaluate(*trainer, batch, loss); });
+  return Guarded({{"trainer", trainer}, {"loss", loss}},
+                 [&] { return asyra::c::Evaluate(*trainer, batch, loss); });
 }
 
 asyra_status asyra_trainer_save(asyra_trainer* trainer, const char* directory) {
-  return Guarded([&] { return asyra::c::Save(*trainer, directory); });
+  return Guarded({{"trainer", trainer}, {"directory", directory}},
+                 [&] { return asyra::c::Save(*trainer, directory); });
 }
 
 asyra_status asyra_trainer_finish(asyra_trainer* trainer) {
-  return Guarded([&] { return asyra::c::Finish(*trainer->trainer); });
+  return Guarded({{"trainer", trainer}},
+                 [&] { return asyra::c::Finish(*trainer->trainer); });
 }
 
 asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path) {
-  return Guarded([&] { return trainer->trainer->Export(path); });
+  return Guarded({{"trainer", trainer}, {"path", path}},
+                 [&] { return trainer->trainer->Export(path); });
 }
 
 void asyra_trainer_free(asyra_trainer* trainer) { delete trainer; }

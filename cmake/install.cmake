@@ -17,7 +17,8 @@ set(pending
     executor/executor.h executor/launched_world.h executor/measured_gate.h
     executor/run.h
     executor/state_set.h executor/trace.h executor/trainer.h
-    executor/comm/launcher.h executor/comm/thread_world.h
+    executor/comm/launcher.h executor/comm/rank_error.h
+    executor/comm/secret.h executor/comm/thread_world.h
     executor/train/token_batches.h
     executor/cpu/cpu_device.h executor/cpu/run_on_cpu.h
     executor/mpi/mpi_world.h executor/tcp/tcp_world.h

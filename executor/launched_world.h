@@ -18,6 +18,9 @@ struct LaunchOptions {
   std::string communicator = "auto";
   std::string device = "cpu";
   double timeout_s = 60;
+  // A file with the secret of the job, for tcp (executor/comm/secret.h); empty:
+  // the environment has it.
+  std::string secret_file = "";
   double inject_comm_us = 0;  // as MpiWorldOptions has it
   // As MpiWorldOptions has it.
   const std::atomic<bool>* asked_to_end = nullptr;
@@ -35,8 +38,9 @@ struct LaunchedWorld {
 // those of finding the ranks.
 absl::StatusOr<bool> RanksAreProcesses(const LaunchOptions& options);
 
-// Errors: a launcher that the communicator does not go with; those of finding
-// and connecting the ranks.
+// Errors: a launcher that the communicator does not go with; a file with a
+// secret for one that asks for none; those of finding and connecting the
+// ranks, which begin with the rank.
 absl::StatusOr<LaunchedWorld> ConnectLaunched(const LaunchOptions& options);
 
 }  // namespace asyra

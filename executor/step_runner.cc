@@ -96,7 +96,7 @@ absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
   KernelUse use(setup_.program, op, setup_.rank);
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
       Unimplemented("there is no communicator");
-  std::string label = ToString(setup_.program, op);
+  std::string label = Brief(setup_.program, op);
   if (IsOverlap(*op.def)) {
     if (setup_.world != nullptr) kernel = OverlapKernel(use, launch->op, label);
     if (kernel.ok()) (*kernel)->set_label(label);
@@ -360,7 +360,7 @@ bool StepRunner::Overwrites(const Op& op, ValueId result) const {
 
 absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch,
                                    OpLaunch* last) {
-  std::string text = ToString(setup_.program, op);
+  std::string text = Brief(setup_.program, op);
   auto named = [&](std::string_view what, ValueId value) {
     return fmt::format("{}: {} %{}", text, what,
                        setup_.program.value_name(value));

@@ -168,21 +168,21 @@ class RankTrainer : public Trainer {
     return loss;
   }
 
+  absl::Status PrepareSave(const std::string& directory) override {
+    ASYRA_RETURN_IF_ERROR(Usable());
+    return OpenDirectory("PrepareSave", directory);
+  }
+  std::string save_note() const override {
+    return writer_ == nullptr ? "" : writer_->note();
+  }
+
   absl::Status Save(const std::string& directory) override {
     ASYRA_RETURN_IF_ERROR(Finish());
     ASYRA_RETURN_IF_ERROR(Usable());
     if (accumulated_ > 0) {
       return Invalid("gradients of {} batches wait for a step", accumulated_);
     }
-    if (writer_ == nullptr || directory != directory_) {
-      ASYRA_RETURN_IF_ERROR(FinishSave());
-      auto writer =
-          CheckpointWriter::Create(directory, values_, programs_.step.mesh,
-                                   world_, options_.checkpoints);
-      ASYRA_RETURN_IF_ERROR(CalledByAll("Save", writer.status()));
-      writer_ = *std::move(writer);
-      directory_ = directory;
-    }
+    ASYRA_RETURN_IF_ERROR(OpenDirectory("Save", directory));
     CheckpointInfo info{.step = step_,
                         .program_hash = programs_.info.program_hash};
     info.extra[kDataPosition] = std::to_string(data_.position);
@@ -215,12 +215,26 @@ class RankTrainer : public Trainer {
   absl::Status Export(const std::string& path) override {
     ASYRA_RETURN_IF_ERROR(Finish());
     ASYRA_RETURN_IF_ERROR(Usable());
-    return ExportModel(path, programs_.step, values_, world_, *states_);
+    return ExportModel(path, programs_.step, step_, values_, world_, *states_);
   }
 
   StateSet& states() override { return *states_; }
 
  private:
+  // The writer of a directory, for a function that all ranks call.
+  absl::Status OpenDirectory(std::string_view call,
+                             const std::string& directory) {
+    if (writer_ != nullptr && directory == directory_) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(FinishSave());
+    writer_ = nullptr;  // two paths of one folder have one lock
+    auto writer = CheckpointWriter::Create(
+        directory, values_, programs_.step.mesh, world_, options_.checkpoints);
+    ASYRA_RETURN_IF_ERROR(CalledByAll(call, writer.status()));
+    writer_ = *std::move(writer);
+    directory_ = directory;
+    return absl::OkStatus();
+  }
+
   struct InFlight {
     int64_t number;  // of the executor
     int64_t step;

@@ -182,6 +182,13 @@ class Trainer {
   };
   virtual absl::StatusOr<LossSum> Evaluate(absl::Span<const Tensor> batch) = 0;
 
+  // Makes the directory of Save, sees whether it can be written, and keeps
+  // other runs out of it from here on (train/folder_lock.h): before the first
+  // step, of a run that is to be saved. All ranks call it. Errors: those of
+  // CheckpointWriter::Create.
+  virtual absl::Status PrepareSave(const std::string& directory) = 0;
+  // Rank 0: why nothing keeps them out; else empty.
+  virtual std::string save_note() const = 0;
   // Begins a checkpoint of all that steps have done, and returns: it is written
   // behind the next steps. Waits for the one before, and returns its error. All
   // ranks call it, and FinishSave, after which it is complete. All errors leave

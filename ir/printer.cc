@@ -47,11 +47,13 @@ struct AttrPrinter {
   }
 };
 
-// The separator of the statements of a body, and its end.
+// The separator of the statements of a body, and its end; how long lists are.
 struct Layout {
   std::string_view begin, next, end;
+  size_t most = std::string::npos;  // values of a list, statements of a body
 };
 constexpr Layout kOneLine = {"", "; ", ""};
+constexpr Layout kBrief = {"", "; ", "", 3};
 constexpr Layout kLines = {"\n    ", "\n    ", "\n  "};
 
 std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
@@ -65,6 +67,10 @@ std::string PrintBody(const Body& body, absl::Span<const Type> operands,
                                   : BodyTypes(body, operands, mesh);
   std::string text(layout.begin);
   for (size_t i = 0; i < body.ops.size(); ++i) {
+    if (i == layout.most) {
+      text += fmt::format("and {} more{}", body.ops.size() - i, layout.next);
+      break;
+    }
     const BodyOp& op = body.ops[i];
     size_t result = body.num_operands + i;
     text += fmt::format("%{} = {}(%{}){}", result, op.def->name,
@@ -98,14 +104,25 @@ std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
   return body_text + (text.empty() ? "" : " {" + text + "}");
 }
 
-template <typename Ids>
-std::string PrintValues(const Program& program, const Ids& values) {
+// What `print` makes of each value.
+template <typename Ids, typename Print>
+std::string PrintList(const Ids& values, const Layout& layout, Print print) {
   std::string text;
-  for (ValueId value : values) {
-    if (!text.empty()) text += ", ";
-    text += "%" + program.value_name(value);
+  size_t listed = std::min<size_t>(values.size(), layout.most);
+  for (size_t i = 0; i < listed; ++i) {
+    if (i > 0) text += ", ";
+    text += print(values[i]);
   }
-  return text;
+  if (listed == values.size()) return text;
+  return fmt::format("{} and {} more", text, values.size() - listed);
+}
+
+template <typename Ids>
+std::string PrintValues(const Program& program, const Ids& values,
+                        const Layout& layout) {
+  return PrintList(values, layout, [&](ValueId value) {
+    return "%" + program.value_name(value);
+  });
 }
 
 std::string PrintType(const Program& program, ValueId value) {
@@ -160,20 +177,21 @@ namespace {
 std::string PrintOp(const Program& program, const Op& op,
                     const Layout& layout) {
   std::string text;
-  if (!op.results.empty()) text = PrintValues(program, op.results) + " = ";
+  if (!op.results.empty())
+    text = PrintValues(program, op.results, layout) + " = ";
   if (op.start) text += "start ";
-  text +=
-      fmt::format("{}({})", op.def->name, PrintValues(program, op.operands));
+  text += fmt::format("{}({})", op.def->name,
+                      PrintValues(program, op.operands, layout));
   text += PrintAttrs(*op.def, op.attrs, program.OperandTypes(op), program.mesh,
                      layout);
   if (op.stream != kNoStream) text += " on " + program.streams[op.stream];
   if (!op.after.empty()) {
-    text += fmt::format(" after({})", PrintValues(program, op.after));
+    text += fmt::format(" after({})", PrintValues(program, op.after, layout));
   }
-  for (size_t i = 0; i < op.results.size(); ++i) {
-    text += (i == 0 ? " : " : ", ") + PrintType(program, op.results[i]);
-  }
-  return text;
+  if (op.results.empty()) return text;
+  return text + " : " + PrintList(op.results, layout, [&](ValueId value) {
+           return PrintType(program, value);
+         });
 }
 
 }  // namespace
@@ -185,6 +203,10 @@ std::string AttrsToString(const OpDef& def, const AttrMap& attrs,
 
 std::string ToString(const Program& program, const Op& op) {
   return PrintOp(program, op, kOneLine);
+}
+
+std::string Brief(const Program& program, const Op& op) {
+  return PrintOp(program, op, kBrief);
 }
 
 std::string ToString(const Program& program) {

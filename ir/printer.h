@@ -12,6 +12,9 @@ std::string ToString(const Program& program);
 // One op as in the text of the program, but with a body on the same line;
 // without newline.
 std::string ToString(const Program& program, const Op& op);
+// The same for errors: of its operands, results and statements it has three,
+// then "and 5 more".
+std::string Brief(const Program& program, const Op& op);
 std::string ToString(const AttrValue& value, const Mesh& mesh);
 // The attributes of an op over operands of these types: " {dim=1}", nothing
 // where all are defaults. A body, whose types follow from the operands', is on

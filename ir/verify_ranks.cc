@@ -244,7 +244,8 @@ class Ranks {
     return At(places_[node].rank, places_[node].op).is_collective();
   }
   std::string Text(int node) const {
-    return Text(places_[node].rank, places_[node].op);
+    int rank = places_[node].rank;
+    return Brief(ranks_[rank], At(rank, places_[node].op));
   }
 
   absl::Span<const Program> ranks_;

@@ -48,7 +48,7 @@ struct WeightOrigin {
   friend bool operator==(const WeightOrigin&, const WeightOrigin&) = default;
 };
 
-// The origin of an input: that of a tensor of its own name where it has none.
+// The origin of an input. One without is a whole tensor of its own name.
 WeightOrigin OriginOf(const Program& program, const Input& input);
 
 // The name of the model's tensor that a weight is, or is a part of.
@@ -78,7 +78,7 @@ Tensor TransposedMatrix(const Tensor& matrix);
 
 // The data of a weight as its program reads it, from tensors that are named and
 // shaped as users know them (or as the program does); none where there are
-// none. Error: a tensor of another number of elements.
+// none. Error: a tensor of another shape.
 absl::StatusOr<std::optional<Tensor>> FindAsRead(const WeightStore& tensors,
                                                  const Program& program,
                                                  const Input& input);

@@ -34,6 +34,8 @@ std::vector<SizeField> FieldsOf(GptConfig* config) {
 
 using Sizes = std::map<std::string, int64_t>;
 
+constexpr int64_t kMostLayers = 4096;
+
 absl::Status SetSizes(const std::vector<SizeField>& fields,
                       const Sizes& sizes) {
   for (const auto& [name, size] : sizes) {
@@ -51,6 +53,11 @@ absl::Status SetSizes(const std::vector<SizeField>& fields,
     if (size < (may_be_0 ? 0 : 1)) {
       return Invalid("{} is {}, it should be at least {}", name, size,
                      may_be_0 ? 0 : 1);
+    }
+    // Each is ops of its own: these compile in minutes.
+    if (name == "layers" && size > kMostLayers) {
+      return Invalid("layers is {}, it should be at most {}", size,
+                     kMostLayers);
     }
   }
   return absl::OkStatus();

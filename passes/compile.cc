@@ -19,11 +19,12 @@
 // that stage begins.
 #include "passes/compile.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ir/support/status.h"
 #include "passes/mesh_order.h"
-#include "passes/schedule/schedule.h"
+#include "passes/schedule/capacity_error.h"
 #include "passes/strategy_search.h"
 #include "simulator/library_memory.h"
 #include "simulator/memory.h"
@@ -106,7 +107,7 @@ absl::Status SearchWithin(const CompileOptions& options, PassContext& context,
   least.manager = {};
   Attempt smallest(context, *result);
   ASYRA_RETURN_IF_ERROR(Search(least, smallest.context, &smallest.result));
-  int64_t needed = smallest.bytes();
+  int64_t needed = std::min(smallest.bytes(), fastest.bytes());
   if (needed > capacity) return NothingFits(capacity, needed);
   Attempt within(context, *result);
   absl::Status found = Search(options, within.context, &within.result);
@@ -166,6 +167,10 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
 absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
                                       const Mesh& mesh, const Machine& machine,
                                       const CompileOptions& options) {
+  if (options.schedule.capacity_bytes.value_or(0) < 0) {
+    return Invalid("capacity_bytes is {}; 0 means no limit",
+                   *options.schedule.capacity_bytes);
+  }
   PassContext context;
   context.remarks = model.remarks;
   context.progress = options.progress;

@@ -50,8 +50,9 @@ absl::StatusOr<bool> PlanShardingPass(Program& program,
   ASYRA_ASSIGN_OR_RETURN(plan_options.zero,
                          ReadZero(options.Get<std::string>("zero")));
   if (context.costs != nullptr) {
-    plan_options.memory_bytes =
-        CapacityBytes(options.Float("memory_gib"), context.costs->machine());
+    ASYRA_ASSIGN_OR_RETURN(
+        plan_options.memory_bytes,
+        ReadCapacity(options.Float("memory_gib"), context.costs->machine()));
   }
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
                          PlanSharding(program, plan_options, context));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -163,6 +164,14 @@ class Observer {
       print_after_ = std::regex(options_.print_after);
     } catch (const std::regex_error&) {
       return Invalid("--print-after: '{}' is not a regular expression",
+                     options_.print_after);
+    }
+    auto is_meant = [&](const PassRecord& pass) {
+      return std::regex_match(std::string(pass.name), print_after_);
+    };
+    bool prints = !options_.print_after.empty();
+    if (prints && !absl::c_any_of(AllPasses(), is_meant)) {
+      return Invalid("--print-after: no pass has a name like '{}'",
                      options_.print_after);
     }
     if (options_.dump_dir.empty()) return absl::OkStatus();

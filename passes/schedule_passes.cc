@@ -32,8 +32,10 @@ absl::StatusOr<bool> SchedulePass(Program& program, const PassOptions& options,
   schedule.bucket = options.Bool("bucket");
   schedule.join = options.Bool("join");
   ASYRA_ASSIGN_OR_RETURN(schedule.search_steps, IntOption(options, "steps"));
-  if (options.Float("memory_gib") >= 0) {
-    schedule.capacity_bytes = GibBytes(options.Float("memory_gib"));
+  double gib = options.Float("memory_gib");
+  if (!(gib < 0)) {
+    ASYRA_RETURN_IF_ERROR(Annotate(CheckGib(gib), "memory_gib"));
+    schedule.capacity_bytes = GibBytes(gib);
   }
   auto named = [&](std::string_view option) {
     return DecisionsNamed(options.Get<std::string>(option));

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "passes/schedule/first_look.h"
 #include "passes/schedule/schedule.h"
 #include "passes/strategy_search.h"
 #include "simulator/simulate.h"

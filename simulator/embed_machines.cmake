@@ -1,7 +1,7 @@
 # cmake -DOUT=file.cc -DFILES=a.machine;a.table -P embed_machines.cmake
-# A string literal ends after 16380 characters for some compilers, so long
-# files are joined from several. `sv` has their length: to count it takes more
-# steps than clang allows for a constant.
+# `sv` has the length of a literal: to count it takes more steps than clang
+# allows for a constant.
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/string_literal.cmake)
 set(text "#include \"simulator/embedded_machines.h\"\n\n")
 string(APPEND text "namespace asyra {\n\n")
 string(APPEND text "using namespace std::string_view_literals;\n\n")
@@ -11,13 +11,7 @@ foreach(file ${FILES})
   get_filename_component(name ${file} NAME)
   file(READ ${file} content)
   string(APPEND text "{\"${name}\",\n")
-  string(LENGTH "${content}" length)
-  set(at 0)
-  while(at LESS length)
-    string(SUBSTRING "${content}" ${at} 8000 part)
-    string(APPEND text "R\"machine(${part})machine\"\n")
-    math(EXPR at "${at} + 8000")
-  endwhile()
+  append_string_literal(text "${content}")
   string(APPEND text "\"\"sv},\n")
 endforeach()
 string(APPEND text "  };\n  return kFiles;\n}\n\n}  // namespace asyra\n")

@@ -1,11 +1,13 @@
 #include "simulator/library_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
 #include "ir/copy_engine.h"
 #include "ir/identical_ops.h"
+#include "ir/support/status.h"
 #include "simulator/collective_cost.h"
 #include "simulator/cost_model.h"
 #include "simulator/dependencies.h"
@@ -14,7 +16,8 @@
 namespace asyra {
 namespace {
 
-constexpr double kMiB = 1 << 20;
+constexpr double kMiB = 1 << 20, kGib = 1 << 30;
+constexpr double kMostBytes = int64_t{1} << 53;  // doubles have all below
 
 GroupSpan SpanOf(const Program& program, const Op& op, const Machine& machine) {
   return SpanOf(program.mesh, op.attrs.Get<AxisList>("axes"),
@@ -135,11 +138,29 @@ int64_t WorkspaceBytes(const Program& program, const Machine& machine) {
 }
 
 int64_t GibBytes(double gib) {
-  return static_cast<int64_t>(gib * (int64_t{1} << 30));
+  if (gib == 0) return 0;
+  return static_cast<int64_t>(std::clamp(gib * kGib, 1.0, kMostBytes));
+}
+
+absl::Status CheckGib(double gib) {
+  if (!(gib >= 0) || std::isinf(gib)) {
+    return Invalid("{} is no number of GiB of at least 0", gib);
+  }
+  if (gib > 0 && gib * kGib < 1) {
+    return Invalid("{} GiB is less than a byte; 0 means no limit", gib);
+  }
+  if (gib * kGib <= kMostBytes) return absl::OkStatus();
+  return Invalid("{} GiB is more than {} bytes; 0 means no limit", gib,
+                 static_cast<int64_t>(kMostBytes));
 }
 
 int64_t CapacityBytes(double gib, const Machine& machine) {
   return GibBytes(gib < 0 ? machine.gpu.hbm_gib : gib);
+}
+
+absl::StatusOr<int64_t> ReadCapacity(double gib, const Machine& machine) {
+  if (!(gib < 0)) ASYRA_RETURN_IF_ERROR(CheckGib(gib));
+  return CapacityBytes(gib, machine);
 }
 
 double CapacityGib(const std::optional<int64_t>& capacity_bytes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/statusor.h"
 #include "ir/program.h"
 #include "simulator/machine.h"
 
@@ -23,12 +24,19 @@ int64_t LibraryBytes(const Program& program, const Machine& machine);
 // attention without gradient.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 
+// Whole bytes of a number of at least 0; at least 1 unless it is 0, which means
+// no limit.
 int64_t GibBytes(double gib);
+// Error: a limit that is no number, below 0, less than a byte but not 0, or
+// beyond 2^53 bytes.
+absl::Status CheckGib(double gib);
 
 // The bytes of a device that a step may use in all, values, libraries and
 // kernels together: `gib`, or the machine's memory if that is below 0. 0: no
 // limit.
 int64_t CapacityBytes(double gib, const Machine& machine);
+// The same of an option. Errors: those of CheckGib.
+absl::StatusOr<int64_t> ReadCapacity(double gib, const Machine& machine);
 // Such a number of GiB: below 0 where no capacity was given.
 double CapacityGib(const std::optional<int64_t>& capacity_bytes);
 

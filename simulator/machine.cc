@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "simulator/cost_table.h"
 #include "simulator/embedded_machines.h"
@@ -14,15 +13,6 @@
 
 namespace asyra {
 namespace {
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return NotFound("{}: cannot be opened", path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in.bad()) return Invalid("{}: cannot be read", path);
-  return text.str();
-}
 
 constexpr std::string_view kSuffix = ".machine";
 

@@ -68,8 +68,10 @@ CUDA_ARROWS = {
     CUDA + "cudnn": {CUDA + "device", "executor/tuning",
                      CUDA + "kernels/attention_problem.h",
                      CUDA + "kernels/conv.h"},
+    CUDA + "flash": {CUDA + "device", CUDA + "codegen",
+                     CUDA + "kernels/attention_problem.h"},
     CUDA + "kernels": {CUDA + "device", CUDA + "gemm", CUDA + "codegen",
-                       CUDA + "cudnn"},
+                       CUDA + "cudnn", CUDA + "flash"},
     CUDA + "comm": {CUDA + "device", CUDA + "codegen", CUDA + "kernels",
                     "executor/comm"},
 }

@@ -9,8 +9,11 @@
 #include "tools/bench_files.h"
 #include "tools/cache_warning.h"
 #include "tools/doctor.h"
+#include "tools/given_flags.h"
+#include "tools/idle_flags.h"
 #include "tools/output_file.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/train_flags.h"
 
 namespace asyra {
@@ -22,7 +25,63 @@ struct Flags {
   TrainOptions train_options;
   std::string table, machine_out;
   bool doctor = false, json = false;
+  std::vector<std::string> given, of_compiling;
 };
+
+// Names the flags of a machine, which calls of no model read too.
+bool IsOfMachine(const std::string& flag) {
+  return flag == "--machine" || flag == "--set" || flag == "--nodes";
+}
+
+absl::Status CheckMachineIsRead(const Flags& flags) {
+  const BenchOptions& bench = flags.bench;
+  if (!bench.models.empty()) return absl::OkStatus();
+  bool is_written = !flags.machine_out.empty();
+  bool is_base = is_written && bench.device == "cuda";
+  for (const std::string& flag : flags.of_compiling) {
+    if (flag == "--machine" && !is_base && !bench.keep && !bench.pairs) {
+      return Invalid(
+          "--machine has no effect without a model, --keep, --pairs or{} "
+          "--machine-out",
+          bench.device == "cuda" ? "" : " on a GPU");
+    }
+    if (flag == "--set" && !is_written && !bench.pairs) {
+      return Invalid(
+          "--set has no effect without a model, --pairs or --machine-out");
+    }
+    if (flag == "--nodes" && !is_written) {
+      return Invalid("--nodes has no effect without a model or --machine-out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Flags that would change nothing beside the others.
+absl::Status CheckNoneIdle(const Flags& flags) {
+  const BenchOptions& bench = flags.bench;
+  if (flags.doctor) {
+    for (const std::string& flag : flags.given) {
+      if (flag == "--doctor" || flag == "--json") continue;
+      return Invalid("{} has no effect with --doctor", flag);
+    }
+    if (bench.models.empty()) return absl::OkStatus();
+    return Invalid("{} has no effect with --doctor", bench.models[0]);
+  }
+  ASYRA_RETURN_IF_ERROR(CheckMachineIsRead(flags));
+  std::vector<std::string> of_models = flags.of_compiling;
+  // What the machine that is written reads too.
+  std::erase_if(of_models, [&](const std::string& flag) {
+    bool is_read = bench.models.empty() ||
+                   (flag == "--nodes" && !flags.machine_out.empty());
+    return IsOfMachine(flag) && is_read;
+  });
+  std::vector<CompileFlags> compilations;
+  for (const std::string& model : bench.models) {
+    compilations.push_back(bench.compile);
+    compilations.back().model = model;
+  }
+  return CheckNoneIdle(of_models, compilations, "without a model");
+}
 
 absl::Status CheckFlags(const Flags& flags) {
   if (!flags.machine_out.empty() &&
@@ -44,9 +103,10 @@ absl::Status CheckFlags(const Flags& flags) {
 }
 
 absl::Status Main(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags));
   if (flags.doctor) {
     std::vector<Finding> findings = Diagnose(DescribeHost(), DescribeGpus());
-    fmt::print("{}", flags.json ? DoctorJson(findings) : DoctorText(findings));
+    Print("{}", flags.json ? DoctorJson(findings) : DoctorText(findings));
     return absl::OkStatus();
   }
   if (flags.json && !flags.bench.pairs) {
@@ -54,12 +114,11 @@ absl::Status Main(const Flags& flags) {
   }
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
   ASYRA_ASSIGN_OR_RETURN(BenchResult result, RunBench(flags.bench));
-  fmt::print("{}", flags.json ? OverlapsJson(result.overlaps, result.device,
-                                             result.ranks)
-                              : BenchText(result));
+  Print("{}", flags.json
+                  ? OverlapsJson(result.overlaps, result.device, result.ranks)
+                  : BenchText(result));
   if (!flags.table.empty()) {
-    ASYRA_RETURN_IF_ERROR(
-        WriteFileAtomically(flags.table, {BenchTable(result)}));
+    ASYRA_RETURN_IF_ERROR(WriteTextFile(flags.table, BenchTable(result)));
   }
   WarnOfCache("asyra-bench");
   if (flags.machine_out.empty()) return absl::OkStatus();
@@ -107,7 +166,7 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
   app.add_option("--machine-out", all->machine_out,
                  "writes NAME.machine and NAME.table: --machine, on a cpu a "
                  "plain one, with what was measured in its place")
-      ->check(OutputFile());
+      ->check(ReplacedFile());
 }
 
 }  // namespace
@@ -120,10 +179,16 @@ int main(int argc, char** argv) {
       "by the executor's own kernels, those of given models first.",
       "asyra-bench");
   asyra::AddBenchFlags(app, &flags);
+  size_t others = app.get_options().size();
   asyra::AddCompileFlags(app, &flags.bench.compile);
   asyra::AddTrainFlag(app, "measures the calls of training steps of the models",
                       &flags.train, &flags.train_options);
-  return asyra::RunTool(app, argc, argv, [&flags] {
+  std::vector<CLI::Option*> compiling = app.get_options();
+  compiling.erase(compiling.begin(),
+                  compiling.begin() + static_cast<std::ptrdiff_t>(others));
+  return asyra::RunTool(app, argc, argv, [&] {
+    flags.given = asyra::GivenFlags(app.get_options());
+    flags.of_compiling = asyra::GivenFlags(compiling);
     if (flags.train) flags.bench.compile.train = flags.train_options;
     return asyra::Main(flags);
   });

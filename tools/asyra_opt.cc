@@ -1,5 +1,4 @@
 // asyra-opt: compiles a model to a scheduled program.
-#include <cstdio>
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
@@ -13,11 +12,14 @@
 #include "simulator/page.h"
 #include "simulator/trace.h"
 #include "tools/compile.h"
+#include "tools/given_flags.h"
+#include "tools/idle_flags.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/run_tool.h"
 #include "tools/schedule_report.h"
+#include "tools/standard_output.h"
 #include "tools/train_flags.h"
 #include "tools/training.h"
 
@@ -32,6 +34,7 @@ struct Flags {
   std::string trace, html;
   bool train = false;
   TrainOptions train_options;
+  std::vector<std::string> given;
 };
 
 // Writes the weights first, so that an existing program file always has its
@@ -78,17 +81,20 @@ absl::Status WriteSimulated(const Flags& flags, const CompiledModel& result,
                    ToString(result.program.stage));
   }
   if (!flags.trace.empty()) {
-    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(flags.trace, {Trace(result)}));
+    ASYRA_RETURN_IF_ERROR(WriteTextFile(flags.trace, Trace(result)));
   }
   if (flags.html.empty()) return absl::OkStatus();
-  return WriteFileAtomically(
-      flags.html, {HtmlPage(*steps, NotesOf(flags.compile, result, options))});
+  return WriteTextFile(
+      flags.html, HtmlPage(*steps, NotesOf(flags.compile, result, options)));
 }
 
 absl::StatusOr<std::vector<AblationRow>> AblationOf(
     const Flags& flags, const CompiledModel& result) {
   if (!result.schedule.has_value()) {
-    return Invalid("--ablation: the program came with its schedule");
+    return Invalid("--ablation: {}",
+                   flags.compile.passes.empty()
+                       ? "the program came with its schedule"
+                       : "--passes do what they say, nothing is left out");
   }
   ASYRA_ASSIGN_OR_RETURN(CompileOptions options, OptionsOf(flags.compile));
   PassContext context;
@@ -148,6 +154,10 @@ absl::StatusOr<CompiledModel> CompileModel(const Flags& flags) {
 absl::Status Run(const Flags& given) {
   Flags flags = given;
   if (flags.train) flags.compile.train = flags.train_options;
+  ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.given, {flags.compile}));
+  if (flags.verbose && flags.report == "json") {
+    return Invalid("--verbose has no effect with --report json");
+  }
   std::optional<BatchesReport> batches;
   ASYRA_ASSIGN_OR_RETURN(
       CompiledModel result,
@@ -170,7 +180,7 @@ absl::Status Run(const Flags& given) {
                            ? JsonReport(flags.compile, result, steps, options)
                            : TextReport(flags.compile, result, steps, options);
   Progress::Erase();
-  std::fputs(report.c_str(), stdout);
+  PrintText(report);
   return steps.has_value() ? CheckCapacity(steps->after, batches)
                            : absl::OkStatus();
 }
@@ -193,7 +203,7 @@ int main(int argc, char** argv) {
   app.add_flag_callback(
       "--list-passes",
       [] {
-        std::fputs(asyra::PassCatalogue().c_str(), stdout);
+        asyra::PrintText(asyra::PassCatalogue());
         throw CLI::Success();
       },
       "prints the passes and their options");
@@ -223,6 +233,8 @@ int main(int argc, char** argv) {
   app.add_option("--report", flags.report, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  return asyra::RunTool(app, argc, argv,
-                        [&flags] { return asyra::Run(flags); });
+  return asyra::RunTool(app, argc, argv, [&] {
+    flags.given = asyra::GivenFlags(app.get_options());
+    return asyra::Run(flags);
+  });
 }

@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "executor/comm/choices.h"
+#include "executor/comm/rank_error.h"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/launched_world.h"
@@ -24,6 +25,7 @@
 #include "tools/first_params.h"
 #include "tools/given_flags.h"
 #include "tools/given_inputs.h"
+#include "tools/idle_flags.h"
 #include "tools/input_sources.h"
 #include "tools/number_check.h"
 #include "tools/output_file.h"
@@ -33,6 +35,7 @@
 #include "tools/run_modes.h"
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/step_shape.h"
 #include "tools/tuning_session.h"
 #include "tools/write_outputs.h"
@@ -43,7 +46,7 @@ namespace {
 struct Flags {
   CompileFlags compile;
   std::string device = "cpu";
-  std::string communicator = "auto";
+  std::string communicator = "auto", secret_file;
   bool graphs = true;
   RunOptions run;
   std::string profile;
@@ -166,9 +169,8 @@ absl::Status RunOnDevice(const Flags& flags, const Program& program,
   report->outputs = report->run->outputs;
   bool first = world == nullptr || world->rank() == 0;
   if (flags.profile.empty() || !first) return absl::OkStatus();
-  return WriteFileAtomically(
-      flags.profile,
-      {WriteProfileTrace(report->run->program, 0, report->run->profile)});
+  return WriteTextFile(flags.profile, WriteProfileTrace(report->run->program, 0,
+                                                        report->run->profile));
 }
 
 absl::Status Predict(const Flags& flags, const Program& program,
@@ -188,10 +190,6 @@ absl::Status CheckFlags(const Flags& flags) {
   if (flags.run.repeat < 1) {
     return Invalid("--repeat is {}, it must be at least 1", flags.run.repeat);
   }
-  if (!(flags.run.timeout_s > 0) || !std::isfinite(flags.run.timeout_s)) {
-    return Invalid("--timeout is {}, it must be finite and above 0",
-                   flags.run.timeout_s);
-  }
   ASYRA_ASSIGN_OR_RETURN(bool as_it_is, RunsAsItIs(flags.compile));
   ASYRA_RETURN_IF_ERROR(
       CheckRunFlags({.device = flags.device,
@@ -199,6 +197,9 @@ absl::Status CheckFlags(const Flags& flags) {
                      .checks = !flags.input.check.empty(),
                      .predicts = flags.predict && !flags.against.empty()},
                     flags.given, flags.of_compiling));
+  if (!as_it_is) {
+    ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.of_compiling, {flags.compile}));
+  }
   if (flags.device == "interpreter") {
     if (!flags.against.empty()) {
       return Invalid("--against compares times, the interpreter has none");
@@ -343,7 +344,7 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_RETURN_IF_ERROR(
       UseOutputs(flags, program, sources.recorded, first, &report));
   if (first) {
-    fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
+    Print("{}", flags.json ? ToJson(report) : ToText(report));
     WarnOfCache("asyra-run");
   }
   return report.checked.has_value() ? report.checked->verdict
@@ -352,24 +353,34 @@ absl::Status Run(const Flags& flags, Communicator* world) {
 
 std::atomic<bool> asked_to_end = false;
 
-absl::StatusOr<LaunchedWorld> Connect(const Flags& flags) {
-  return ConnectLaunched(
-      {.communicator = flags.communicator,
-       .device = flags.device,
-       .timeout_s = flags.run.timeout_s,
-       .inject_comm_us = flags.run.inject_comm_us,
-       .asked_to_end = &asked_to_end,
-       // A launcher that has lost a rank ends the others, which then report it.
-       .before_mpi = [] {
-         std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
-       }});
+LaunchOptions Launch(const Flags& flags) {
+  return {
+      .communicator = flags.communicator,
+      .device = flags.device,
+      .timeout_s = flags.run.timeout_s,
+      .secret_file = flags.secret_file,
+      .inject_comm_us = flags.run.inject_comm_us,
+      .asked_to_end = &asked_to_end,
+      // A launcher that has lost a rank ends the others, which then report it.
+      .before_mpi = [] {
+        std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
+      }};
 }
 
 absl::Status Main(Flags flags, const std::vector<NamedChoice>& choices) {
-  ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
+  if (!(flags.run.timeout_s > 0) || !std::isfinite(flags.run.timeout_s)) {
+    return Invalid("--timeout is {}, it must be finite and above 0",
+                   flags.run.timeout_s);
+  }
+  absl::Status checked = CheckFlags(flags);
+  // Other processes are told of it.
+  if (!checked.ok() && !RanksAreProcesses(Launch(flags)).value_or(false)) {
+    return checked;
+  }
   // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
-  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched, Connect(flags));
+  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
+                         ConnectLaunched(Launch(flags)));
   flags.run.local_rank = launched.local_rank;
   flags.run.ranks_on_host = launched.ranks_on_host;
   Communicator* world = launched.world.get();
@@ -382,13 +393,14 @@ absl::Status Main(Flags flags, const std::vector<NamedChoice>& choices) {
       TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
   absl::Status status =
       world == nullptr ? absl::OkStatus() : CheckSameChoices(*world, choices);
+  if (status.ok()) status = checked;
   if (status.ok()) status = Run(flags, world);
   if (status.ok() && (world == nullptr || world->rank() == 0)) {
     status = flags.session->Save();
   }
   if (status.ok() || world == nullptr) return status;
   world->Abort(status);
-  return Annotate(status, fmt::format("rank {}", world->rank()));
+  return NameRank(world->rank(), status);
 }
 
 void AddRunFlags(CLI::App& app, Flags* flags) {
@@ -412,6 +424,10 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
   app.add_option("--profile", flags->profile,
                  "writes a trace of rank 0's last step, for Perfetto")
       ->check(OutputFile());
+  app.add_option("--secret", flags->secret_file,
+                 "FILE with a word that only the ranks of this job know, where "
+                 "TCP connects them; by default ASYRA_SECRET_FILE, "
+                 "ASYRA_SECRET, or the launcher's name of the job");
   app.add_option(
          "--timeout", run.timeout_s,
          "a rank that keeps others waiting for so many seconds counts as lost")

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -20,10 +21,13 @@
 #include "simulator/trace.h"
 #include "tools/batches_report.h"
 #include "tools/compile.h"
+#include "tools/given_flags.h"
+#include "tools/idle_flags.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/retune.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/step_shape.h"
 #include "tools/sweep.h"
 #include "tools/train_flags.h"
@@ -46,13 +50,14 @@ struct Flags {
   int threads = 0;
   // compare
   std::string before, after;
+  std::vector<std::string> given;  // flags of the subcommand
 };
 
 // "-" is stdout.
 absl::Status Write(const std::string& path, const std::string& text) {
-  if (path != "-") return WriteFileAtomically(path, {text});
+  if (path != "-") return WriteTextFile(path, text);
   Progress::Erase();
-  std::fputs(text.c_str(), stdout);
+  PrintText(text);
   return absl::OkStatus();
 }
 
@@ -60,7 +65,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
 void Print(const Flags& flags, const std::string& text) {
   if (flags.json == "-") return;
   Progress::Erase();
-  std::fputs(text.c_str(), stdout);
+  PrintText(text);
 }
 
 struct Simulated {
@@ -165,6 +170,7 @@ absl::Status WriteOutputs(const Flags& flags, const Simulated& result) {
 }
 
 absl::Status RunOne(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.given, {flags.compile}));
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   Print(flags, TextOf(result));
@@ -172,6 +178,7 @@ absl::Status RunOne(const Flags& flags) {
 }
 
 absl::Status Explain(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.given, {flags.compile}));
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   const Program& program = result.compiled.program;
@@ -192,11 +199,14 @@ absl::Status Explain(const Flags& flags) {
 }
 
 // A .json file is read, everything else is compiled.
+bool IsResult(const std::string& argument) {
+  constexpr std::string_view kSuffix = ".json";
+  return argument.size() > kSuffix.size() && argument.ends_with(kSuffix);
+}
+
 absl::StatusOr<Profile> LoadProfile(const Flags& flags,
                                     const std::string& argument) {
-  constexpr std::string_view kSuffix = ".json";
-  if (argument.size() > kSuffix.size() &&
-      argument.substr(argument.size() - kSuffix.size()) == kSuffix) {
+  if (IsResult(argument)) {
     ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(argument));
     return ReadProfile(text, argument);
   }
@@ -217,7 +227,23 @@ absl::Status CheckOneBatch(const Flags& flags) {
       flags.train_options.accumulate);
 }
 
+// Refuses flags of the compiler where neither side is compiled.
+absl::Status CheckCompared(const Flags& flags) {
+  std::vector<std::string> given = flags.given;
+  std::erase_if(given, [](const std::string& flag) {
+    return flag == "--json" || flag == "--html";
+  });
+  std::vector<CompileFlags> compilations;
+  for (const std::string& argument : {flags.before, flags.after}) {
+    if (IsResult(argument)) continue;
+    compilations.push_back(flags.compile);
+    compilations.back().model = argument;
+  }
+  return CheckNoneIdle(given, compilations, "with two .json files");
+}
+
 absl::Status Compare(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckCompared(flags));
   ASYRA_RETURN_IF_ERROR(CheckOneBatch(flags));
   ASYRA_ASSIGN_OR_RETURN(Profile before, LoadProfile(flags, flags.before));
   ASYRA_ASSIGN_OR_RETURN(Profile after, LoadProfile(flags, flags.after));
@@ -238,7 +264,11 @@ class SweepWatch {
   explicit SweepWatch(const std::vector<GridAxis>& grid) : grid_(grid) {}
 
   absl::Status Open(const std::string& csv) {
-    if (csv.empty() || csv == "-") return absl::OkStatus();
+    // A stream gets them all at the end.
+    std::error_code none;
+    bool stream = std::filesystem::exists(csv, none) &&
+                  !std::filesystem::is_regular_file(csv, none);
+    if (csv.empty() || csv == "-" || stream) return absl::OkStatus();
     file_.reset(std::fopen(csv.c_str(), "w"));
     if (file_ == nullptr) {
       return Invalid("--csv {}: {}", csv, std::strerror(errno));
@@ -282,7 +312,11 @@ class SweepWatch {
 
 absl::Status RunSweep(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(CheckOneBatch(flags));
+  if (flags.json == "-" && flags.csv == "-") {
+    return Invalid("--json and --csv are both -, and stdout is one");
+  }
   ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
+  ASYRA_RETURN_IF_ERROR(CheckGridFlags(flags.given, flags.compile, grid));
   SweepWatch watch(grid);
   ASYRA_RETURN_IF_ERROR(watch.Open(flags.csv));
   ASYRA_ASSIGN_OR_RETURN(
@@ -405,6 +439,7 @@ int main(int argc, char** argv) {
     // Points of a sweep run side by side.
     if (!app.got_subcommand("sweep")) flags.compile.progress = progress;
     if (flags.train) flags.compile.train = flags.train_options;
+    flags.given = asyra::GivenFlags(app.get_subcommands()[0]->get_options());
     return command(flags);
   });
 }

@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "executor/comm/choices.h"
+#include "executor/comm/rank_error.h"
 #include "executor/launched_world.h"
 #include "executor/train/checkpoint.h"
 #include "ir/support/short_list.h"
@@ -10,9 +11,11 @@
 #include "tools/cache_warning.h"
 #include "tools/compile.h"
 #include "tools/given_flags.h"
+#include "tools/idle_flags.h"
 #include "tools/progress.h"
 #include "tools/rank_flags.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/train_flags.h"
 #include "tools/train_loop.h"
 #include "tools/train_replay.h"
@@ -49,33 +52,37 @@ absl::Status MakeCheckpointFolder(const TrainSettings& flags) {
   return Invalid("--checkpoint {}: {}", flags.checkpoint, error.message());
 }
 
+LaunchOptions Launch(const TrainSettings& flags) {
+  return {.communicator = flags.communicator,
+          .device = flags.device,
+          .timeout_s = flags.timeout_s,
+          .secret_file = flags.secret_file};
+}
+
 absl::Status TrainAsRank(const TrainSettings& flags,
-                         const std::vector<NamedChoice>& choices,
                          const LaunchedWorld& launched) {
-  if (launched.world != nullptr) {
-    ASYRA_RETURN_IF_ERROR(CheckSameChoices(*launched.world, choices));
-  }
   ASYRA_RETURN_IF_ERROR(MakeCheckpointFolder(flags));
   ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs, LoadPrograms(flags));
   return TrainOnData(flags, programs, launched);
 }
 
 // `choices` of this rank, which all must have, are compared before anything
-// else: a program may take minutes to compile.
+// else: a program may take minutes to compile. Then comes what `checked` says.
 absl::Status Train(const TrainSettings& flags,
-                   const std::vector<NamedChoice>& choices) {
+                   const std::vector<NamedChoice>& choices,
+                   const absl::Status& checked) {
   LaunchedWorld launched;
   if (!flags.dry_run) {
-    ASYRA_ASSIGN_OR_RETURN(launched,
-                           ConnectLaunched({.communicator = flags.communicator,
-                                            .device = flags.device,
-                                            .timeout_s = flags.timeout_s}));
+    ASYRA_ASSIGN_OR_RETURN(launched, ConnectLaunched(Launch(flags)));
   }
-  absl::Status status = TrainAsRank(flags, choices, launched);
   Communicator* world = launched.world.get();
+  absl::Status status =
+      world == nullptr ? absl::OkStatus() : CheckSameChoices(*world, choices);
+  if (status.ok()) status = checked;
+  if (status.ok()) status = TrainAsRank(flags, launched);
   if (status.ok() || world == nullptr) return status;
   world->Abort(status);
-  return Annotate(status, fmt::format("rank {}", world->rank()));
+  return NameRank(world->rank(), status);
 }
 
 // Prints what the model writes with the params of the newest checkpoint.
@@ -99,29 +106,38 @@ absl::Status Sample(const TrainSettings& flags) {
   absl::StatusOr<std::string> text =
       SampleText(program, checkpoint.tensors(), options);
   if (!text.ok()) return Annotate(text.status(), folder);
-  fmt::print("{}\n", *text);
+  Print("{}\n", *text);
   return absl::OkStatus();
+}
+
+absl::Status CheckFlags(const TrainSettings& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
+  if (flags.sample.count > 0) return absl::OkStatus();
+  return CheckNoneIdle(flags.of_compiling, {flags.compile});
 }
 
 absl::Status Main(TrainSettings flags,
                   const std::vector<NamedChoice>& choices) {
-  ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
   flags.compile.train = flags.train;
+  absl::Status checked = CheckFlags(flags);
+  bool trains = flags.sample.count == 0 && flags.check.empty();
+  absl::StatusOr<bool> processes = RanksAreProcesses(Launch(flags));
+  // Other processes are told of it.
+  bool tells = trains && processes.value_or(false);
+  if (!checked.ok() && !tells) return checked;
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,
       TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
   if (flags.device == "cuda") {
     flags.compile.graph = true;
-    ASYRA_ASSIGN_OR_RETURN(
-        bool processes, RanksAreProcesses({.communicator = flags.communicator,
-                                           .device = flags.device}));
+    ASYRA_RETURN_IF_ERROR(processes.status());
     // Copies between GPUs go by it.
     if (flags.compile.ranks_as == "auto") {
-      flags.compile.ranks_as = processes ? kRanksAsProcesses : "threads";
+      flags.compile.ranks_as = *processes ? kRanksAsProcesses : "threads";
     }
   }
   absl::Status status = flags.sample.count > 0 ? Sample(flags)
-                        : flags.check.empty()  ? Train(flags, choices)
+                        : trains               ? Train(flags, choices, checked)
                         : std::filesystem::is_directory(flags.check)
                             ? CheckFolder(flags)
                             : ReplayRun(flags);

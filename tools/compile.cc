@@ -52,6 +52,8 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
     for (const auto& [name, tensor] : flags.recorded) {
       import.shapes.emplace_back(name, tensor.shape());
     }
+    import.inputs = flags.given_inputs;
+    import.says_flags = true;
     if (!flags.given_shapes.empty()) {
       import.shapes = flags.given_shapes;
       import.named_shapes = true;

@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "models/models.h"
+#include "passes/schedule/order_search.h"
 #include "passes/schedule/reorder.h"
 #include "simulator/library_memory.h"
 #include "simulator/machine.h"
@@ -64,6 +65,27 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   return mesh;
 }
 
+// The parts of --help, as docs/cli.md has them.
+constexpr std::pair<const char*, const char*> kGroups[] = {
+    {"Model", "--dim --data --weights --dtype --expert-capacity"},
+    {"Mesh", "--dp --tp --sp --ep --mesh --ranks"},
+    {"Sharding", "--shard --propagate --tp-strategy --ep-strategy"},
+    {"Machine",
+     "--machine --ranks-as --nodes --graph --set --memory-gib --capacity"},
+    {"Schedule",
+     "--search-steps --tiles --tile-dim --scheduler --overlap --bucket --join "
+     "--fuse --phases --epilogues --reduce-scatter --over-hosts"},
+    {"Passes",
+     "--passes --print-after --print-changed --dump-dir --simulate-each"},
+};
+
+void GroupFlags(CLI::App& app) {
+  for (auto [group, flags] : kGroups) {
+    std::vector<std::string> names = absl::StrSplit(std::string(flags), ' ');
+    for (const std::string& name : names) app.get_option(name)->group(group);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
@@ -85,10 +107,10 @@ absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
   return sizes;
 }
 
-std::string CheckGib(const std::string& text) {
+std::string CheckGibText(const std::string& text) {
   double gib = -1;
-  bool good = absl::SimpleAtod(text, &gib) && gib >= 0 && std::isfinite(gib);
-  return good ? "" : text + " is no number of at least 0";
+  if (!absl::SimpleAtod(text, &gib)) return text + " is no number";
+  return std::string(MessageOf(CheckGib(gib)));
 }
 
 void AddModelFlag(CLI::App& app, CompileFlags* flags) {
@@ -216,17 +238,17 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "about how many orders are simulated: rounds of 200, 800, "
                  "4000, ... as far as they fit, at least the first; a larger "
                  "number is never slower, unless a memory limit binds")
-      ->check(CLI::Range(1, 10000000))
+      ->check(CLI::Range(1, kMostSearchSteps))
       ->capture_default_str();
   CLI::Option* memory =
       app.add_option(
              "--memory-gib", flags->capacity_gib,
              "GiB of a device that the step may use in all, libraries and "
              "kernels included, instead of the machine's memory; 0: no limit")
-          ->check(CheckGib);
+          ->check(CheckGibText);
   // A separate option, so that errors name the flag that was given.
   app.add_option("--capacity", flags->capacity_gib, "as --memory-gib")
-      ->check(CheckGib)
+      ->check(CheckGibText)
       ->excludes(memory);
   app.add_option("--expert-capacity", flags->expert_capacity,
                  "slots of an expert in percent of an even share; tokens "
@@ -243,6 +265,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "numbered: 0007-fuse.asyra");
   app.add_flag("--simulate-each", flags->simulate_each,
                "prints the simulated step after each pass from partition on");
+  GroupFlags(app);
 }
 
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {

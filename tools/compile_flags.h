@@ -27,6 +27,7 @@ struct CompileFlags {
   // Shapes of inputs that are given otherwise: they bind dimensions too, by the
   // names of their inputs, which the model has to have.
   std::vector<std::pair<std::string, Shape>> given_shapes;
+  std::vector<std::string> given_inputs;  // names, of those without a shape too
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
   // "dp=2,tp=4", outermost first, instead of the flags above.
   std::optional<std::string> mesh;
@@ -91,9 +92,8 @@ void AddModelFlag(CLI::App& app, CompileFlags* flags);
 // Adds the flags of the other options.
 void AddCompileFlags(CLI::App& app, CompileFlags* flags);
 
-// Of a flag in GiB, for CLI11: empty if it is a number of at least 0. Unlike
-// CLI::NonNegativeNumber it takes no nan.
-std::string CheckGib(const std::string& text);
+// Of a flag in GiB, for CLI11: empty if CheckGib takes the number.
+std::string CheckGibText(const std::string& text);
 
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);

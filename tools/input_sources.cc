@@ -91,6 +91,9 @@ absl::StatusOr<InputSources> ReadInputSources(const InputFlags& flags) {
 void PassOn(const InputSources& sources, CompileFlags* flags) {
   flags->recorded = sources.recorded.inputs;
   flags->given_shapes = ShapesOf(sources.given);
+  for (const GivenInput& input : sources.given) {
+    flags->given_inputs.push_back(input.name);
+  }
 }
 
 }  // namespace asyra

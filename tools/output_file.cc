@@ -8,6 +8,8 @@
 #include <string>
 
 #include "fmt/format.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 namespace {
@@ -55,6 +57,14 @@ std::string FolderObstacleOf(const std::string& path) {
 
 CLI::Validator OutputFile() {
   return {[](std::string& path) { return ObstacleOf(path); }, "", "output"};
+}
+
+CLI::Validator ReplacedFile() {
+  auto obstacle = [](std::string& path) {
+    absl::Status file = CheckNoStream(path);
+    return file.ok() ? ObstacleOf(path) : std::string(MessageOf(file));
+  };
+  return {obstacle, "", "output"};
 }
 
 CLI::Validator OutputFolder() {

@@ -9,6 +9,10 @@ namespace asyra {
 // there and writable, and the file no folder.
 CLI::Validator OutputFile();
 
+// The same of a file that is replaced as a whole: no "-", and no device or
+// pipe.
+CLI::Validator ReplacedFile();
+
 // Accepts a folder to write files into: it, or else the one it is to be in, has
 // to be there and writable.
 CLI::Validator OutputFolder();

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <mutex>
 
@@ -43,16 +44,22 @@ std::string ProgressLine(std::string_view tool, double seconds,
 }
 
 void Progress::operator()(const std::string& what) const {
-  constexpr std::chrono::seconds kQuiet(2);
-  constexpr std::chrono::milliseconds kLeast(100);
+  static const bool terminal = isatty(STDERR_FILENO) != 0;
+  const std::chrono::seconds quiet(terminal ? 2 : 30);
+  const std::chrono::milliseconds least(terminal ? 100 : 30'000);
   Line& line = TheLine();
   std::lock_guard lock(line.mutex);
   Clock::time_point now = Clock::now();
-  if (now < begin_ + kQuiet || now < line.next) return;
-  if (isatty(STDERR_FILENO) == 0) return;
-  line.next = now + kLeast;
-  line.shown = true;
+  if (now < begin_ + quiet || now < line.next) return;
+  line.next = now + least;
   std::chrono::duration<double> since = now - begin_;
+  if (!terminal) {
+    std::fputs(
+        (ProgressLine(tool_, since.count(), what, SIZE_MAX) + "\n").c_str(),
+        stderr);
+    return;
+  }
+  line.shown = true;
   std::fputs(
       (kClear + ProgressLine(tool_, since.count(), what, TerminalWidth()))
           .c_str(),

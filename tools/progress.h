@@ -12,9 +12,10 @@ namespace asyra {
 std::string ProgressLine(std::string_view tool, double seconds,
                          std::string_view what, size_t width);
 
-// Called with a description of each phase: shows it on stderr, if that is a
-// terminal, once the program has run for two seconds. Each call rewrites the
-// line of the one before. Prints nothing if stderr is a log. Thread-safe.
+// Called with a description of each phase: shows it on stderr, once the program
+// has run for two seconds. Each call rewrites the line of the one before. Where
+// stderr is no terminal, it gets a line after 30 seconds, and then at most one
+// in 30: a run of minutes is not silent. Thread-safe.
 class Progress {
  public:
   explicit Progress(std::string tool) : tool_(std::move(tool)) {}

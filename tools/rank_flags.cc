@@ -24,7 +24,7 @@ constexpr std::string_view kOfTraining[] = {
     // Ranks agree on what is tuned before it is used.
     "--tuning", "--save-tuning",
     // How a rank is connected, and how long it waits.
-    "--communicator", "--timeout",
+    "--communicator", "--secret", "--timeout",
     // It connects no ranks.
     "--dry-run"};
 
@@ -40,7 +40,7 @@ constexpr std::string_view kOfRuns[] = {
     // The values are compared, whatever their files are called.
     "--input", "--check",
     // How a rank is connected, and how long it waits.
-    "--communicator", "--timeout"};
+    "--communicator", "--secret", "--timeout"};
 
 // Numbers in one spelling: 1e-3 is 0.001.
 std::string Canonical(const std::string& text) {

@@ -10,15 +10,12 @@ namespace asyra {
 namespace {
 
 // Of ranks, steps and their times, which the interpreter does not have.
-constexpr std::string_view kOfDevices[] = {"--communicator",
-                                           "--repeat",
-                                           "--profile",
-                                           "--timeout",
-                                           "--inject-comm-us",
-                                           "--check-finite",
-                                           "--check-deterministic",
-                                           "--debug-memory",
-                                           "--graphs"};
+constexpr std::string_view kOfDevices[] = {
+    "--communicator", "--secret",
+    "--repeat",       "--profile",
+    "--timeout",      "--inject-comm-us",
+    "--check-finite", "--check-deterministic",
+    "--debug-memory", "--graphs"};
 // Compiler's flags that a program which runs as it is reads too, or refuses
 // with a reason of its own.
 constexpr std::string_view kOfPrograms[] = {"--ranks", "--mesh", "--dp",

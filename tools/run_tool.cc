@@ -1,11 +1,13 @@
 #include "tools/run_tool.h"
 
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "ir/support/status.h"
 #include "tools/progress.h"
+#include "tools/standard_output.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -58,16 +60,30 @@ void KeepFreedMemory() {
 #endif
 }
 
+// The exit code, after the line of an error.
+int End(const CLI::App& app, const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
+               std::string(MessageOf(status)).c_str());
+  return 1;
+}
+
 }  // namespace
 
 int RunTool(CLI::App& app, int argc, char** argv,
             const std::function<absl::Status()>& tool) {
+  OpenStandardDescriptors();
   KeepFreedMemory();
   app.set_version_flag("--version", app.get_name() + " " ASYRA_VERSION);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) {  // --help
+      std::ostringstream text;
+      app.exit(error, text);
+      PrintText(text.str());
+      return End(app, CheckOutput());
+    }
     std::string what = argc == 1 ? Usage(app)
                                  : fmt::format("{}; see {} --help",
                                                What(app, error), NameOf(app));
@@ -76,10 +92,8 @@ int RunTool(CLI::App& app, int argc, char** argv,
   }
   absl::Status status = tool();
   Progress::Erase();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
-               std::string(MessageOf(status)).c_str());
-  return 1;
+  absl::Status written = CheckOutput();
+  return End(app, status.ok() ? written : status);
 }
 
 }  // namespace asyra

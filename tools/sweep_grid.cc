@@ -6,8 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_split.h"
 #include "ir/support/status.h"
+#include "tools/idle_flags.h"
 
 namespace asyra {
 namespace {
@@ -51,7 +53,8 @@ constexpr ListKey kListKeys[] = {
     {"set.", &CompileFlags::set},
 };
 constexpr std::string_view kTiles = "tiles";
-constexpr std::string_view kMesh = "mesh";
+constexpr std::string_view kMesh = "mesh";  // instead of these flags
+constexpr std::string_view kAxisFlags[] = {"--dp", "--tp", "--sp", "--ep"};
 constexpr std::string_view kGraph = "graph";  // 0 or 1
 
 bool Parse(std::string_view text, int64_t* value) {
@@ -131,7 +134,53 @@ bool HasOtherRanks(const CompileFlags& options) {
   return !CheckRanks(options, *mesh).ok();
 }
 
+std::string FlagOf(const std::string& key) {
+  return FlagOfGrid(kGridFlag + key);
+}
+
+// Error if values of the flags are replaced by those of `key`.
+absl::Status CheckNotReplaced(const std::vector<std::string>& given,
+                              const CompileFlags& base,
+                              const std::string& key) {
+  for (const ListKey& known : kListKeys) {
+    if (!key.starts_with(known.prefix)) continue;
+    std::string name = key.substr(known.prefix.size());
+    for (const std::string& item : base.*known.field) {
+      if (!item.starts_with(name + "=")) continue;
+      return Invalid("{} {} has no effect with --grid {}", FlagOf(key), item,
+                     key);
+    }
+    return absl::OkStatus();
+  }
+  bool is_mesh = key == kMesh;
+  for (const std::string& flag : given) {
+    bool of_mesh = absl::c_linear_search(kAxisFlags, flag);
+    if (flag == FlagOf(key) || (is_mesh && of_mesh)) {
+      return Invalid("{} has no effect with --grid {}", flag, key);
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckGridFlags(const std::vector<std::string>& given,
+                            const CompileFlags& base,
+                            const std::vector<GridAxis>& grid) {
+  bool has_mesh = base.mesh.has_value();
+  for (const GridAxis& axis : grid) has_mesh |= axis.key == kMesh;
+  std::vector<std::string> flags = given;
+  for (const GridAxis& axis : grid) {
+    ASYRA_RETURN_IF_ERROR(CheckNotReplaced(given, base, axis.key));
+    if (has_mesh && absl::c_linear_search(kAxisFlags, FlagOf(axis.key))) {
+      return Invalid("--grid {} has no effect with {}", axis.key,
+                     base.mesh.has_value() ? "--mesh" : "--grid mesh");
+    }
+    flags.push_back(kGridFlag + axis.key);
+  }
+  ASYRA_ASSIGN_OR_RETURN(GridPoints points, Combine(base, grid));
+  return CheckNoneIdle(flags, points.compile);
+}
 
 absl::StatusOr<std::vector<GridAxis>> ParseGrid(
     const std::vector<std::string>& grid) {

@@ -34,6 +34,12 @@ struct GridPoints {
 absl::StatusOr<GridPoints> Combine(const CompileFlags& base,
                                    const std::vector<GridAxis>& grid);
 
+// Error: a flag of `given` (GivenFlags), or a key of the grid, that changes no
+// point: one that another replaces, or that does nothing beside the others.
+absl::Status CheckGridFlags(const std::vector<std::string>& given,
+                            const CompileFlags& base,
+                            const std::vector<GridAxis>& grid);
+
 // Leaves out points of other than --ranks devices, and says how many.
 size_t KeepRanks(GridPoints* grid);
 

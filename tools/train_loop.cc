@@ -20,6 +20,7 @@
 #include "ir/support/units.h"
 #include "ir/weight_store.h"
 #include "tools/run_gate.h"
+#include "tools/standard_output.h"
 #include "tools/step_timelines.h"
 #include "tools/stop_signal.h"
 #include "tools/train_gate.h"
@@ -118,6 +119,9 @@ class RankLoop {
         .sharing = sharing,
         .checkpoints = {.keep = flags_.keep}};
     ASYRA_RETURN_IF_ERROR(trainer_->Prepare(device, &world, options));
+    if (!flags_.checkpoint.empty()) {
+      ASYRA_RETURN_IF_ERROR(trainer_->PrepareSave(flags_.checkpoint));
+    }
     if (!flags_.restart_data) {
       absl::Status status = batches_->GoOnFrom(trainer_->data_place());
       if (!status.ok()) {
@@ -160,20 +164,23 @@ class RankLoop {
       size_t made =
           flags_.random_weights ? 0 : ParamsWithoutData(programs_.step).size();
       if (made > 0) {
-        fmt::print("{} of the params begin with random values, seed {}\n", made,
-                   flags_.seed);
+        Print("{} of the params begin with random values, seed {}\n", made,
+              flags_.seed);
       }
     } else {
-      fmt::print("goes on from {}, after step {}\n", trainer_->restored_from(),
-                 trainer_->step());
+      Print("goes on from {}, after step {}\n", trainer_->restored_from(),
+            trainer_->step());
     }
     if (batches_->model_shifts()) {
-      fmt::print(
+      Print(
           "the model compares each token with a later one itself: its labels "
           "are the tokens, not the next ones\n");
     }
-    fmt::print("memory {} a device\n", BytesText(trainer_->memory().total()));
-    std::fflush(stdout);
+    if (!trainer_->save_note().empty()) {
+      Print("note: {}\n", trainer_->save_note());
+    }
+    Print("memory {} a device\n", BytesText(trainer_->memory().total()));
+    FlushOutput();
   }
 
   void Report() {
@@ -182,8 +189,8 @@ class RankLoop {
       if (!std::exchange(any_step_, true) && reports()) {
         std::chrono::duration<double> took =
             std::chrono::steady_clock::now() - begin_;
-        fmt::print("first step done {:.2f} s after the start of the ranks\n",
-                   took.count());
+        Print("first step done {:.2f} s after the start of the ranks\n",
+              took.count());
       }
       if (reports()) progress_.Add(one);
     }
@@ -251,24 +258,26 @@ class RankLoop {
                     trainer_->step() == restored_step_;
     if (is_saved) {
       if (reports()) {
-        fmt::print("no step was made: {} is after step {}, --steps is {}\n",
-                   trainer_->restored_from(), trainer_->step(), *flags_.steps);
+        Print("no step was made: {} is after step {}, --steps is {}\n",
+              trainer_->restored_from(), trainer_->step(), *flags_.steps);
       }
     } else if (!flags_.checkpoint.empty()) {
       ASYRA_RETURN_IF_ERROR(Save());
       ASYRA_RETURN_IF_ERROR(trainer_->FinishSave());
       if (reports()) {
         progress_.AddCheckpoint(trainer_->step(), trainer_->last_checkpoint());
-        fmt::print("{} after step {}; the checkpoint is {}\n",
-                   stopped_ ? "stopped" : "ended", trainer_->step(),
-                   trainer_->last_checkpoint());
+        Print("{} after step {}; the checkpoint is {}\n",
+              stopped_ ? "stopped" : "ended", trainer_->step(),
+              trainer_->last_checkpoint());
       }
     } else if (stopped_ && reports()) {
-      fmt::print("stopped after step {}; there is no --checkpoint\n",
-                 trainer_->step());
+      Print("stopped after step {}; there is no --checkpoint\n",
+            trainer_->step());
     }
     ASYRA_RETURN_IF_ERROR(Export());
-    return reports() ? WriteFiles() : absl::OkStatus();
+    if (!reports()) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(WriteFiles());
+    return progress_.CheckLog();
   }
 
   absl::Status Export() {
@@ -295,9 +304,8 @@ class RankLoop {
 
   absl::Status WriteTrace(absl::Span<const OpTime> times) {
     if (flags_.profile.empty() || times.empty()) return absl::OkStatus();
-    return WriteFileAtomically(
-        flags_.profile,
-        {WriteProfileTrace(trainer_->running_step(), 0, times)});
+    return WriteTextFile(flags_.profile,
+                         WriteProfileTrace(trainer_->running_step(), 0, times));
   }
 
   absl::Status WriteFiles() {
@@ -333,39 +341,39 @@ class RankLoop {
 void Describe(const TrainSettings& flags, const TrainingPrograms& programs,
               const Data& data) {
   int64_t rows = data.shape[0] * programs.info.batches;
-  fmt::print("{} on {}: {} {} of {} tokens a step{}, {} {} of data\n",
-             flags.compile.model, ToString(programs.step.mesh), rows,
-             rows == 1 ? "row" : "rows", data.shape[1],
-             programs.info.batches == 1
-                 ? ""
-                 : fmt::format(", in {} batches", programs.info.batches),
-             data.train->size(), data.train->is_bytes() ? "bytes" : "tokens");
+  Print("{} on {}: {} {} of {} tokens a step{}, {} {} of data\n",
+        flags.compile.model, ToString(programs.step.mesh), rows,
+        rows == 1 ? "row" : "rows", data.shape[1],
+        programs.info.batches == 1
+            ? ""
+            : fmt::format(", in {} batches", programs.info.batches),
+        data.train->size(), data.train->is_bytes() ? "bytes" : "tokens");
   for (const std::string& note : programs.info.notes) {
-    fmt::print("note: {}\n", note);
+    Print("note: {}\n", note);
   }
-  std::fflush(stdout);
+  FlushOutput();
 }
 
 absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
   ASYRA_ASSIGN_OR_RETURN(
       TrainingMemory memory,
       PlanTrainingMemory(programs, data.evaluate != nullptr));
-  fmt::print("memory: {}\n", ToString(memory));
+  Print("memory: {}\n", ToString(memory));
   size_t ops = programs.step.ops.size();
   auto collectives =
       std::count_if(programs.step.ops.begin(), programs.step.ops.end(),
                     [](const Op& op) { return op.is_collective(); });
-  fmt::print("{} op{}, {} collective{} a step\n", ops, ops == 1 ? "" : "s",
-             collectives, collectives == 1 ? "" : "s");
+  Print("{} op{}, {} collective{} a step\n", ops, ops == 1 ? "" : "s",
+        collectives, collectives == 1 ? "" : "s");
   const TrainingInfo& info = programs.info;
   if (info.predicted_us <= 0) return absl::OkStatus();
-  fmt::print(
-      "predicted on {}: {} a step, {:.0f} tokens/s, MFU {:.1f} %\n",
-      info.machine, TimeText(info.predicted_us),
-      1e6 * static_cast<double>(info.batches * data.shape[0] * data.shape[1]) /
-          info.predicted_us,
-      100 * static_cast<double>(info.batches) * info.peak_us /
-          info.predicted_us);
+  Print("predicted on {}: {} a step, {:.0f} tokens/s, MFU {:.1f} %\n",
+        info.machine, TimeText(info.predicted_us),
+        1e6 *
+            static_cast<double>(info.batches * data.shape[0] * data.shape[1]) /
+            info.predicted_us,
+        100 * static_cast<double>(info.batches) * info.peak_us /
+            info.predicted_us);
   return absl::OkStatus();
 }
 
@@ -384,8 +392,8 @@ absl::StatusOr<const TrainingPrograms*> PassGate(
       GateResult gate,
       ChooseStep(flags, programs.choices, data.train, device, world, sharing));
   if (world.rank() == 0) {
-    fmt::print("gate: {}\n", ToString(gate));
-    std::fflush(stdout);
+    Print("gate: {}\n", ToString(gate));
+    FlushOutput();
   }
   return &programs.choices[gate.kept].programs;
 }

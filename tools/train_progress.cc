@@ -2,15 +2,14 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "fmt/format.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "tools/loss_page.h"
+#include "tools/standard_output.h"
 
 namespace asyra {
 namespace {
@@ -28,16 +27,11 @@ absl::Status TrainProgress::Begin() {
            : isatty(STDOUT_FILENO) == 1 ? 1
                                         : 10;
   if (settings_.log.empty()) return absl::OkStatus();
-  log_.reset(std::fopen(settings_.log.c_str(), "a"));
-  if (log_ != nullptr) return absl::OkStatus();
-  return Invalid("{}: {}", settings_.log, std::strerror(errno));
+  return log_.Open(settings_.log);
 }
 
 void TrainProgress::Log(const nlohmann::ordered_json& line) {
-  if (log_ == nullptr) return;
-  std::string text = line.dump() + "\n";
-  std::fwrite(text.data(), 1, text.size(), log_.get());
-  std::fflush(log_.get());
+  if (log_.is_open()) log_.Write(line.dump());
 }
 
 void TrainProgress::Add(const TrainMetrics& one) {
@@ -55,20 +49,20 @@ void TrainProgress::Add(const TrainMetrics& one) {
   bool shown = std::exchange(is_first_, false) || one.step == steps_ ||
                one.step % every_ == 0 || one.skipped;
   if (!shown) return;
-  fmt::print("step {:>5}  loss {:.4f}  norm {:.3f}  {:.0f} tokens/s{}{}\n",
-             one.step, one.loss, one.norm, one.tokens_per_s,
-             one.mfu > 0 ? fmt::format("  MFU {:.1f} %", 100 * one.mfu) : "",
-             !one.skipped     ? ""
-             : one.count == 0 ? "  no label counts: nothing was changed"
-                              : "  not finite: nothing was changed");
-  std::fflush(stdout);
+  Print("step {:>5}  loss {:.4f}  norm {:.3f}  {:.0f} tokens/s{}{}\n", one.step,
+        one.loss, one.norm, one.tokens_per_s,
+        one.mfu > 0 ? fmt::format("  MFU {:.1f} %", 100 * one.mfu) : "",
+        !one.skipped     ? ""
+        : one.count == 0 ? "  no label counts: nothing was changed"
+                         : "  not finite: nothing was changed");
+  FlushOutput();
 }
 
 void TrainProgress::AddEvaluation(int64_t step, double loss) {
   if (!settings_.html.empty()) evaluations_.emplace_back(step, loss);
   Log({{"step", step}, {"evaluation_loss", Number(loss)}});
-  fmt::print("step {:>5}  evaluation loss {:.4f}\n", step, loss);
-  std::fflush(stdout);
+  Print("step {:>5}  evaluation loss {:.4f}\n", step, loss);
+  FlushOutput();
 }
 
 void TrainProgress::AddCheckpoint(int64_t step, const std::string& folder) {
@@ -83,12 +77,11 @@ absl::Status TrainProgress::Write(const std::string& title,
       text += fmt::format("{},{:.17g},{:.17g},{:.1f}\n", one.step, one.loss,
                           one.norm, one.tokens_per_s);
     }
-    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(settings_.csv, {text}));
+    ASYRA_RETURN_IF_ERROR(WriteTextFile(settings_.csv, text));
   }
   if (settings_.html.empty()) return absl::OkStatus();
-  return WriteFileAtomically(
-      settings_.html,
-      {LossPage({title, metrics_, evaluations_, std::move(timelines)})});
+  return WriteTextFile(settings_.html, LossPage({title, metrics_, evaluations_,
+                                                 std::move(timelines)}));
 }
 
 }  // namespace asyra

@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "executor/trainer.h"
+#include "ir/support/status.h"
 #include "nlohmann/json.hpp"
 #include "simulator/profile.h"
+#include "tools/log_file.h"
 #include "tools/train_settings.h"
 
 namespace asyra {
@@ -33,18 +33,18 @@ class TrainProgress {
   absl::Status Write(const std::string& title,
                      std::vector<Profile> timelines = {}) const;
 
+  // Error: lines of the log that could not be written.
+  absl::Status CheckLog() const { return Annotate(log_.Check(), "--log"); }
+
   // Where --csv, --html or --check needs them.
   const std::vector<TrainMetrics>& metrics() const { return metrics_; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   void Log(const nlohmann::ordered_json& line);
 
   const TrainSettings& settings_;
   int64_t steps_, every_ = 10;
-  std::unique_ptr<std::FILE, Close> log_;
+  LogFile log_;
   std::vector<TrainMetrics> metrics_;
   std::vector<std::pair<int64_t, double>> evaluations_;
   bool is_first_ = true;

@@ -18,6 +18,7 @@
 #include "tools/convert_tensor.h"
 #include "tools/gradient_check.h"
 #include "tools/run_inputs.h"
+#include "tools/standard_output.h"
 #include "tools/train_check.h"
 #include "tools/train_progress.h"
 
@@ -38,30 +39,30 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const TrainSettings& flags,
 
 absl::Status PrintGradients(const GradientCheck& check, double loss,
                             double rtol) {
-  fmt::print("loss: relative error {:.2e}\n", loss);
-  fmt::print(
+  Print("loss: relative error {:.2e}\n", loss);
+  Print(
       "{} gradients compared by name, {} with the recorded one of the "
       "same numbers; largest error {:.2e}, of {}\n",
       check.by_name, check.by_value, check.worst,
       check.worst_name.empty() ? "none" : check.worst_name);
   if (!check.padding.empty()) {
-    fmt::print(
+    Print(
         "left out, as the recorded one is 0 there: {} (an embedding's "
         "padding_idx?)\n",
         ShortList(check.padding));
   }
   if (!check.unknown.empty()) {
-    fmt::print("{} not recorded: {}\n", check.unknown.size(),
-               ShortList(check.unknown));
+    Print("{} not recorded: {}\n", check.unknown.size(),
+          ShortList(check.unknown));
   }
   if (!check.missing.empty()) {
-    fmt::print("{} recorded, not computed: {}\n", check.missing.size(),
-               ShortList(check.missing));
+    Print("{} recorded, not computed: {}\n", check.missing.size(),
+          ShortList(check.missing));
   }
   bool compared = check.by_name + check.by_value > 0;
   if (compared && loss <= rtol && check.worst <= rtol &&
       check.unknown.empty() && check.missing.empty()) {
-    fmt::print("ok: within --rtol {}\n", rtol);
+    Print("ok: within --rtol {}\n", rtol);
     return absl::OkStatus();
   }
   return Invalid(
@@ -189,14 +190,14 @@ absl::Status ReplayRun(const TrainSettings& given) {
   }
   ASYRA_ASSIGN_OR_RETURN(double logits,
                          ErrorOfLargest(logits_after, recorded.logits_after));
-  fmt::print(
+  Print(
       "largest relative errors of {} steps: loss {:.2e}, norm {:.2e}; "
       "logits after, of the largest, {:.2e}\n",
       recorded.steps(), loss, norm, logits);
   ASYRA_RETURN_IF_ERROR(progress.Write(flags.compile.model));
   bool ok = loss <= flags.rtol && norm <= flags.rtol && logits <= flags.rtol;
   if (ok) {
-    fmt::print("ok: within --rtol {}\n", flags.rtol);
+    Print("ok: within --rtol {}\n", flags.rtol);
     return absl::OkStatus();
   }
   return Invalid("--check: errors are beyond --rtol {}", flags.rtol);

@@ -70,11 +70,11 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
   app.add_option("--export", flags->export_to,
                  "FILE.safetensors for all weights at the end, under the names "
                  "of the model")
-      ->check(OutputFile());
+      ->check(ReplacedFile());
   app.add_option("--export-onnx", flags->export_onnx,
                  "FILE.onnx for the model at the end: the file that it came "
                  "from, with the trained weights")
-      ->check(OutputFile());
+      ->check(ReplacedFile());
   app.add_option("--every", flags->every,
                  "steps between two lines: 1 on a terminal, else 10, unless "
                  "given")
@@ -245,6 +245,10 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
   app.add_option("--rtol", flags->rtol, "largest relative error of --check")
       ->check(FiniteFrom(0))
       ->capture_default_str();
+  app.add_option("--secret", flags->secret_file,
+                 "FILE with a word that only the ranks of this job know, where "
+                 "TCP connects them; by default ASYRA_SECRET_FILE, "
+                 "ASYRA_SECRET, or the launcher's name of the job");
   app.add_option("--timeout", flags->timeout_s,
                  "seconds after which a rank that is waited for is lost")
       ->check(FiniteAbove(0))

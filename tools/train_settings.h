@@ -32,7 +32,7 @@ struct TrainSettings {
   double final = 0.1, timeout_s = 60;
   bool random_weights = false, check_finite = false, skip_not_finite = false;
   int64_t evaluate_every = 0, evaluate_batches = 10;
-  std::string device = "cpu", communicator = "auto";
+  std::string device = "cpu", communicator = "auto", secret_file;
   bool dry_run = false;
   std::string gate = "off";  // as asyra-run has it (run_gate.h)
   TuningFlags tuning;

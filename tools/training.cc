@@ -1,14 +1,19 @@
 #include "tools/training.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "ir/split_axes.h"
 #include "ir/support/hash.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "ir/training_names.h"
 #include "ir/weight_store.h"
+#include "passes/schedule/capacity_error.h"
 #include "passes/shard/pad_dims.h"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
@@ -21,6 +26,9 @@
 
 namespace asyra {
 namespace {
+
+// The step and those beside it, each of which may need more memory than others.
+constexpr int kMostPrograms = 4;
 
 // A regular expression that matches the name alone.
 std::string Literal(const std::string& name) {
@@ -177,10 +185,6 @@ absl::StatusOr<Program> GlobalAccumulate(const CompileFlags& flags,
   return program;
 }
 
-}  // namespace
-
-namespace {
-
 // What the passes say of parameters and their gradients.
 absl::StatusOr<std::vector<std::string>> ParameterNotes(
     const CompileFlags& flags, const RaisedModel& model) {
@@ -191,10 +195,6 @@ absl::StatusOr<std::vector<std::string>> ParameterNotes(
   ASYRA_RETURN_IF_ERROR(RunPasses(program, TrainPasses(options), context));
   return std::move(context.remarks);
 }
-
-}  // namespace
-
-namespace {
 
 // Over the mesh of the step, whose axes may be split.
 absl::StatusOr<CompiledModel> CompileOver(const CompileFlags& flags,
@@ -226,11 +226,14 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(flags.machine, MachineEdits(flags)));
   int64_t capacity = CapacityBytes(flags.capacity_gib, machine);
+  int64_t others = 0;
   if (capacity > 0) {
     ASYRA_ASSIGN_OR_RETURN(Program global, GlobalAccumulate(own, model));
-    capacity -= BytesOfOthers(step.program, global);
+    others = BytesOfOthers(step.program, global);
     own.capacity_gib =
-        std::max<double>(1, static_cast<double>(capacity)) / (1 << 30);
+        std::max<double>(1, static_cast<double>(capacity - others)) / (1 << 30);
+    // As the step's, unless it was asked for.
+    own.allow_misfit = own.allow_misfit || flags.capacity_gib < 0;
   }
   absl::StatusOr<CompiledModel> compiled = CompileOver(own, model, mesh);
   if (compiled.ok() && !CheckAgree(step.program, compiled->program).ok()) {
@@ -239,6 +242,9 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
       return compiled->program.FindValue(name) != kNoValue && IsUpdated(input);
     });
     compiled = CompileOver(own, model, mesh);
+  }
+  if (std::optional<int64_t> least = LeastBytes(compiled.status())) {
+    return NothingFits(capacity, *least + others);
   }
   if (!compiled.ok()) return Annotate(compiled.status(), "accumulate");
   ASYRA_RETURN_IF_ERROR(CheckAgree(step.program, compiled->program));
@@ -261,6 +267,7 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
     plain.search_steps = flags.search_steps;
     found = CompileAlone(plain, model);
   }
+  if (LeastBytes(found.status()).has_value()) return found.status();
   if (!found.ok()) return Annotate(found.status(), "beside the step");
   CompiledModel compiled = *std::move(found);
   ASYRA_ASSIGN_OR_RETURN(Program program, SplitAxes(std::move(compiled.program),
@@ -269,8 +276,10 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
   return program;
 }
 
-absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
-                                         const RaisedModel& model) {
+namespace {
+
+absl::StatusOr<Training> CompileAll(const CompileFlags& flags,
+                                    const RaisedModel& model) {
   CompileFlags step_flags = flags;
   step_flags.train->what = TrainOptions::What::kStep;
   step_flags.runners_up = kGateRunnersUp;
@@ -292,6 +301,28 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
   ASYRA_ASSIGN_OR_RETURN(training.init,
                          CompileInit(flags, model, ParamsOf(step), step));
   return training;
+}
+
+}  // namespace
+
+absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
+                                         const RaisedModel& model) {
+  absl::StatusOr<Training> training = CompileAll(flags, model);
+  std::optional<int64_t> least = LeastBytes(training.status());
+  if (!least.has_value()) return training;
+  // The least of one program may be too little for another one.
+  CompileFlags enough = Quiet(flags);
+  for (int i = 0; i < kMostPrograms; ++i) {
+    // As it is printed and given back.
+    enough.capacity_gib = std::strtod(EnoughGib(*least).c_str(), nullptr);
+    std::optional<int64_t> more =
+        LeastBytes(CompileAll(enough, model).status());
+    if (!more.has_value()) break;
+    least = more;
+  }
+  ASYRA_ASSIGN_OR_RETURN(Machine machine,
+                         LoadMachine(flags.machine, MachineEdits(flags)));
+  return NothingFits(CapacityBytes(flags.capacity_gib, machine), *least);
 }
 
 void AddRotaryTables(double base, Program* program) {

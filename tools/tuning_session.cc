@@ -80,9 +80,9 @@ absl::Status TuningSession::Save() const {
   if (identity_.empty()) {
     return Invalid("--save-tuning {}: the run has used no device", flags_.save);
   }
-  return Annotate(WriteFileAtomically(
-                      flags_.save, {ToBytes({identity_, cache_.recorded()})}),
-                  "--save-tuning");
+  return Annotate(
+      WriteTextFile(flags_.save, ToBytes({identity_, cache_.recorded()})),
+      "--save-tuning");
 }
 
 std::unique_ptr<Platform> WithTuning(std::unique_ptr<Platform> platform,

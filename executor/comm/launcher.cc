@@ -1,13 +1,11 @@
 #include "executor/comm/launcher.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "ir/support/host_name.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -66,9 +64,7 @@ std::string Host(const Environment& environment) {
     const char* host = environment(name);
     if (host != nullptr && *host != 0) return host;
   }
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
+  return HostName();
 }
 
 absl::StatusOr<LaunchedRank> Read(const Names& names,
@@ -133,6 +129,9 @@ absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank,
         "MASTER_ADDR is not set, and of {} ranks only {} are on host {}: where "
         "is rank 0?",
         rank.ranks, rank.local_ranks, rank.host);
+  }
+  if (const char* listen = environment("ASYRA_LISTEN"); listen != nullptr) {
+    found.listen = listen;
   }
   if (environment("MASTER_PORT") == nullptr) return found;
   ASYRA_ASSIGN_OR_RETURN(int64_t port, Number(environment, "MASTER_PORT"));

@@ -38,11 +38,14 @@ absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank(
     const Environment& environment);
 // Address of rank 0: MASTER_ADDR and MASTER_PORT, as torchrun sets them;
 // 127.0.0.1 and 29500 if they are not set and all ranks are on one host. Under
-// torchrun the next port is used, since its agent listens at MASTER_PORT.
+// torchrun the next port is used, since its agent listens at MASTER_PORT. Rank
+// 0 listens at that address alone; where it has another one on its own host, as
+// behind a translation of addresses, ASYRA_LISTEN gives it.
 // Errors: ranks on several hosts without an address, an invalid port.
 struct Rendezvous {
   std::string host = "127.0.0.1";
   int port = 29500;
+  std::string listen;  // empty: at the host
 };
 absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank,
                                           const Environment& environment);

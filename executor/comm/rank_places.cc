@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "ir/support/file.h"
+#include "ir/support/host_name.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -21,10 +22,7 @@ constexpr char kPidNamespace[] = "/proc/self/ns/pid";
 
 std::string Host() {
   std::string boot = ReadSystemFile(kBootId);
-  if (!boot.empty()) return boot;
-  char name[256] = {};
-  gethostname(name, sizeof(name) - 1);
-  return name;
+  return boot.empty() ? HostName() : boot;
 }
 
 // Containers number their processes from 1, each its own.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "ir/support/status.h"
+#include "executor/comm/rank_error.h"
 
 namespace asyra {
 
@@ -66,10 +66,7 @@ absl::StatusOr<std::vector<std::string>> SharedWorld::Exchange(
   for (int64_t r = 0; r < size_; ++r) {
     if (!present_[r]) missing.push_back(r);
   }
-  return absl::DeadlineExceededError(
-      fmt::format("rank {}: nothing was heard from rank{} {} within {:g} s",
-                  rank, missing.size() == 1 ? "" : "s", fmt::join(missing, " "),
-                  options_.timeout_s));
+  return NothingHeard(missing, options_.timeout_s);
 }
 
 ThreadGroup* SharedWorld::FindGroup(const std::string& axes,
@@ -101,9 +98,7 @@ void SharedWorld::Drain() const {
 
 absl::Status SharedWorld::CauseLocked(int64_t rank) const {
   if (rank == failed_rank_) return cause_;
-  return absl::Status(
-      absl::StatusCode::kAborted,
-      fmt::format("rank {} failed: {}", failed_rank_, MessageOf(cause_)));
+  return RankFailed(failed_rank_, cause_);
 }
 
 }  // namespace asyra

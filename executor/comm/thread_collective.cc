@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/algorithm/container.h"
+#include "executor/comm/rank_error.h"
 #include "executor/cpu/cpu_kernel.h"
 #include "executor/cpu/sum.h"
 #include "ir/support/status.h"
@@ -68,15 +69,13 @@ class ThreadCollective : public CpuKernel {
   }
 
   absl::Status Missing(uint32_t meetings) const {
-    std::string ranks;
+    std::vector<int64_t> ranks;
     for (size_t i = 0; i < members(); ++i) {
       uint32_t theirs = group_->seats[i].meetings.load();
       if (static_cast<int32_t>(theirs - meetings) >= 0) continue;
-      ranks += fmt::format(" {}", group_->members[i]);
+      ranks.push_back(group_->members[i]);
     }
-    return absl::DeadlineExceededError(
-        fmt::format("{}: of its group, rank{} did not come within {:g} s",
-                    label_, ranks, world_->options().timeout_s));
+    return DidNotCome(label_, ranks, world_->options().timeout_s);
   }
 
   absl::Status Inject() const {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/algorithm/container.h"
+#include "executor/comm/rank_error.h"
 #include "executor/cpu/cpu_stream.h"
 #include "executor/cpu/sum.h"
 #include "ir/support/status.h"
@@ -151,9 +152,7 @@ class WaitAction : public CpuAction {
                             std::min(lost, CpuClock::now() + kNoticeEvery))) {
       if (world.aborted()) return world.CauseFor(context_.rank);
       if (CpuClock::now() < lost) continue;
-      return absl::DeadlineExceededError(
-          fmt::format("{}: of its group, rank {} did not come within {:g} s",
-                      context_.label, from_, world.options().timeout_s));
+      return DidNotCome(context_.label, {from_}, world.options().timeout_s);
     }
     return absl::OkStatus();
   }

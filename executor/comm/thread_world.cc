@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "executor/comm/collective_geometry.h"
+#include "executor/comm/rank_error.h"
 #include "executor/comm/shared_world.h"
 #include "executor/comm/thread_collective.h"
 #include "executor/comm/thread_plan.h"
@@ -85,19 +86,32 @@ absl::Status RunLocalRanks(
   auto world = CreateThreadWorld(ranks, options);
   std::vector<absl::Status> results(ranks);
   std::vector<std::thread> threads;
+  threads.reserve(ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      results[rank] = WithinMemory([&] { return body(*world[rank]); });
-      if (!results[rank].ok()) world[rank]->Abort(results[rank]);
+    absl::Status begun = WithinMemory([&] {
+      threads.emplace_back([&, rank] {
+        results[rank] = WithinMemory([&] { return body(*world[rank]); });
+        if (!results[rank].ok()) world[rank]->Abort(results[rank]);
+      });
+      return absl::OkStatus();
     });
+    if (begun.ok()) continue;
+    // Ranks that have begun are joined, and end with its error.
+    results[rank] = begun;
+    world[rank]->Abort(begun);
+    break;
   }
   for (std::thread& thread : threads) thread.join();
   auto& any = static_cast<LocalCommunicator&>(*world[0]);
   int64_t failed = any.world().failed_rank();
   if (failed < 0) return absl::OkStatus();
-  return Annotate(
-      results[failed].ok() ? any.world().CauseFor(failed) : results[failed],
-      fmt::format("rank {}", failed));
+  // A rank may be the first to end because another one told it of its error.
+  for (int64_t rank = 0; rank < ranks && absl::IsAborted(results[failed]);
+       ++rank) {
+    if (!results[rank].ok() && !absl::IsAborted(results[rank])) failed = rank;
+  }
+  return NameRank(failed, results[failed].ok() ? any.world().CauseFor(failed)
+                                               : results[failed]);
 }
 
 }  // namespace asyra

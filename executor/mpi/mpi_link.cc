@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <future>
 #include <thread>
 
-#include "fmt/ranges.h"
+#include "executor/comm/rank_error.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -23,6 +25,8 @@ constexpr auto kLastWords = milliseconds(50);
 // cpu there are usually more processes than cores.
 constexpr int kLooks = 20;
 constexpr auto kSleep = std::chrono::microseconds(20);
+// Seconds that MPI has to begin on busy hosts, where the timeout is shorter.
+constexpr double kLeastStart = 20;
 // Texts of failures are truncated: short messages are sent without a receiver.
 constexpr size_t kAbortBytes = 2048;
 constexpr int kExchangeTag = 1, kAbortTag = 2;  // on the control communicator
@@ -34,6 +38,44 @@ absl::Status Check(int code, std::string_view what) {
   MPI_Error_string(code, text.data(), &length);
   return absl::InternalError(fmt::format("{}: {}", what, text.data()));
 }
+
+// Calls that wait for all ranks, and for ever for one that is stopped. After
+// the timeout `call` is left alone: the process must end with an error.
+absl::Status WithinTime(std::string_view what, double timeout_s,
+                        std::function<absl::Status()> call) {
+  auto done = std::make_shared<std::promise<absl::Status>>();
+  std::future<absl::Status> status = done->get_future();
+  std::thread([done, call = std::move(call)] {
+    done->set_value(call());
+  }).detach();
+  if (status.wait_for(std::chrono::duration<double>(timeout_s)) ==
+      std::future_status::ready) {
+    return status.get();
+  }
+  return absl::DeadlineExceededError(
+      fmt::format("{} has not returned within {:g} s: some rank has not come",
+                  what, timeout_s));
+}
+
+// Two communicators of all ranks.
+struct Joined {
+  absl::Status Join() {
+    int provided = 0;
+    ASYRA_RETURN_IF_ERROR(Check(
+        MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
+        "MPI_Init_thread"));
+    if (provided < MPI_THREAD_SERIALIZED) {
+      return Unimplemented("this MPI is for one thread only");
+    }
+    for (MPI_Comm* comm : {&data, &control}) {
+      ASYRA_RETURN_IF_ERROR(
+          Check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup"));
+      MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    }
+    return absl::OkStatus();
+  }
+  MPI_Comm data = MPI_COMM_NULL, control = MPI_COMM_NULL;
+};
 
 }  // namespace
 
@@ -49,16 +91,14 @@ void MpiMessages::Clear() {
   left_ = 0;
 }
 
-std::string MpiMessages::PendingRanks() const {
+std::vector<int64_t> MpiMessages::PendingRanks() const {
   std::vector<int64_t> pending;
   for (size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] != MPI_REQUEST_NULL) pending.push_back(ranks_[i]);
   }
   std::sort(pending.begin(), pending.end());
   pending.erase(std::unique(pending.begin(), pending.end()), pending.end());
-  std::string text;
-  for (int64_t rank : pending) text += fmt::format(" {}", rank);
-  return text;
+  return pending;
 }
 
 absl::StatusOr<std::shared_ptr<MpiLink>> MpiLink::Connect(
@@ -72,25 +112,20 @@ absl::StatusOr<std::shared_ptr<MpiLink>> MpiLink::Connect(
 }
 
 absl::Status MpiLink::Initialize() {
-  int initialized = 0, provided = 0;
+  int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) return Invalid("MPI is initialized already");
-  ASYRA_RETURN_IF_ERROR(
-      Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
-            "MPI_Init_thread"));
-  if (provided < MPI_THREAD_SERIALIZED) {
-    return Unimplemented("this MPI is for one thread only");
-  }
+  auto joined = std::make_shared<Joined>();
+  ASYRA_RETURN_IF_ERROR(WithinTime("MPI_Init_thread",
+                                   std::max(options_.timeout_s, kLeastStart),
+                                   [joined] { return joined->Join(); }));
+  data_ = joined->data;
+  control_ = joined->control;
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   rank_ = rank;
   size_ = size;
-  for (MPI_Comm* comm : {&data_, &control_}) {
-    ASYRA_RETURN_IF_ERROR(
-        Check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup"));
-    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-  }
   void* value = nullptr;
   int found = 0;
   MPI_Comm_get_attr(data_, MPI_TAG_UB, &value, &found);
@@ -112,7 +147,10 @@ MpiLink::~MpiLink() {
   MPI_Wait(&abort_request_, MPI_STATUS_IGNORE);
   MPI_Comm_free(&data_);
   MPI_Comm_free(&control_);
-  MPI_Finalize();
+  WithinTime("MPI_Finalize", options_.timeout_s, [] {
+    MPI_Finalize();
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 absl::StatusOr<int> MpiLink::NewTag() {
@@ -175,15 +213,27 @@ absl::Status MpiLink::Await(std::string_view what, MpiMessages* messages) {
     if (!status.ok() || messages->done() || Clock::now() < patience.lost) {
       continue;
     }
-    status = absl::DeadlineExceededError(
-        fmt::format("{}: of its group, rank{} did not come within {:g} s", what,
-                    messages->PendingRanks(), options_.timeout_s));
+    status =
+        Lost(DidNotCome(what, messages->PendingRanks(), options_.timeout_s));
   }
   if (!status.ok()) {
     Abort(status);
     Cancel(messages);
   }
   return status;
+}
+
+// A rank that is waited for may be waiting itself, for one that is stopped.
+absl::Status MpiLink::Lost(const absl::Status& cause) {
+  int64_t stopped = watch_ == nullptr ? -1 : watch_->Stopped();
+  absl::Status why =
+      stopped < 0
+          ? cause
+          : RankFailed(stopped,
+                       absl::DeadlineExceededError(fmt::format(
+                           "its process is stopped; {}", MessageOf(cause))));
+  Abort(why);
+  return why;
 }
 
 // The memory of pending receives may be freed soon.
@@ -261,9 +311,7 @@ void MpiLink::End(int64_t rank, const absl::Status& cause) {
 // With the lock held.
 absl::Status MpiLink::Cause() const {
   if (failed_rank_ == rank_) return cause_;
-  return absl::Status(
-      absl::StatusCode::kAborted,
-      fmt::format("rank {} failed: {}", failed_rank_, MessageOf(cause_)));
+  return RankFailed(failed_rank_, cause_);
 }
 
 absl::Status MpiLink::LockedCause() const {
@@ -352,12 +400,7 @@ absl::StatusOr<std::vector<std::string>> MpiLink::Exchange(
     ASYRA_RETURN_IF_ERROR(Progress(&sends));
     ASYRA_RETURN_IF_ERROR(Pause(&patience));
     if (Clock::now() < patience.lost) continue;
-    absl::Status lost = absl::DeadlineExceededError(
-        fmt::format("nothing was heard from rank{} {} within {:g} s",
-                    silent.size() == 1 ? "" : "s", fmt::join(silent, " "),
-                    options_.timeout_s));
-    Abort(lost);
-    return lost;
+    return Lost(NothingHeard(silent, options_.timeout_s));
   }
   ASYRA_RETURN_IF_ERROR(Await("exchange between all ranks", &sends));
   return given;

@@ -26,8 +26,8 @@ class MpiMessages {
   void Reserve(size_t messages);
   void Clear();
   bool done() const { return left_ == 0; }
-  // Ranks whose messages are not done, each once, as " 1 4".
-  std::string PendingRanks() const;
+  // Ranks whose messages are not done, each once.
+  std::vector<int64_t> PendingRanks() const;
 
  private:
   friend class MpiLink;
@@ -96,6 +96,8 @@ class MpiLink {
   // The two halves of Exchange.
   absl::Status SendToAll(std::string_view bytes, MpiMessages* messages);
   absl::StatusOr<bool> Hear(int64_t rank, std::string* bytes);
+  // The error of a wait that has lasted too long: one that ends the world.
+  absl::Status Lost(const absl::Status& cause);
   void Cancel(MpiMessages* messages);
   bool HeardOfAbort();
   void End(int64_t rank, const absl::Status& cause);

@@ -39,7 +39,9 @@ bool HasMpi();
 //
 // The destructor waits for all ranks and finalizes MPI; after an Abort it does
 // neither, and the process must exit with an error.
-// Errors: Unimplemented in a build without it; what MPI says.
+// Errors: Unimplemented in a build without it; ranks that do not begin MPI
+// within the timeout, and 20 s at least, of whom MPI does not say which; what
+// MPI says. After an error the process must exit.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(
     const MpiWorldOptions& options);
 

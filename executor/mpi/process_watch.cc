@@ -7,6 +7,8 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "ir/support/file.h"
+#include "ir/support/host_name.h"
 
 namespace asyra {
 namespace {
@@ -20,9 +22,7 @@ std::string Link(const char* path) {
 
 // Process ids are comparable if this is equal.
 std::string Realm() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return fmt::format("{}|{}", host.data(), Link("/proc/self/ns/pid"));
+  return fmt::format("{}|{}", HostName(), Link("/proc/self/ns/pid"));
 }
 
 }  // namespace
@@ -48,6 +48,7 @@ ProcessWatch::ProcessWatch(const std::vector<std::string>& processes) {
     auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
     if (descriptor < 0) continue;
     polled_.push_back({descriptor, POLLIN, 0});
+    process_.push_back(process);
     number_.push_back(static_cast<int64_t>(i));
   }
 }
@@ -60,6 +61,20 @@ int64_t ProcessWatch::Ended() {
   if (poll(polled_.data(), polled_.size(), 0) <= 0) return -1;
   for (size_t i = 0; i < polled_.size(); ++i) {
     if ((polled_[i].revents & POLLIN) != 0) return number_[i];
+  }
+  return -1;
+}
+
+int64_t ProcessWatch::Stopped() const {
+  for (size_t i = 0; i < process_.size(); ++i) {
+    std::string stat =
+        ReadSystemFile(fmt::format("/proc/{}/stat", process_[i]));
+    // "17 (name) T ...", where a name may have any bytes.
+    size_t name_end = stat.rfind(')');
+    if (name_end == std::string::npos || name_end + 2 >= stat.size()) continue;
+    if (stat[name_end + 2] == 'T' || stat[name_end + 2] == 't') {
+      return number_[i];
+    }
   }
   return -1;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/types.h>
 
 #include <string>
 #include <vector>
@@ -24,9 +25,12 @@ class ProcessWatch {
 
   // The first process that has ended, or -1.
   int64_t Ended();
+  // The first process that a signal has stopped, or -1.
+  int64_t Stopped() const;
 
  private:
-  std::vector<pollfd> polled_;   // descriptors of processes
+  std::vector<pollfd> polled_;  // descriptors of processes
+  std::vector<pid_t> process_;
   std::vector<int64_t> number_;  // of each, among `processes`
 };
 

@@ -1,12 +1,14 @@
-// Messages over TCP: a kind and bytes. Other data on the connection is an
-// error.
+// Messages over TCP: a kind and bytes, of which no more is taken than is due
+// (wire.h). Other data on the connection is an error.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -17,10 +19,27 @@ struct Message {
   std::string bytes;
 };
 
-// One end of a connection. Sending is thread-safe, receiving is for one thread.
+// In front of the bytes.
+std::string HeaderOf(uint32_t kind, uint64_t bytes);
+
+// The time that a message may stand still: it begins anew with every 64 KiB,
+// not with every byte.
+class Progress {
+ public:
+  explicit Progress(double timeout_s);
+  void Moved(size_t bytes);
+  double left_s() const;
+
+ private:
+  double timeout_s_;
+  size_t bytes_ = 0;
+  std::chrono::steady_clock::time_point until_;
+};
+
+// One end of a connection. Sending and receiving may be of two threads.
 class Socket {
  public:
-  explicit Socket(int fd) : fd_(fd) {}
+  explicit Socket(int fd);
   ~Socket();
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
@@ -30,35 +49,44 @@ class Socket {
   static absl::StatusOr<std::unique_ptr<Socket>> Connect(
       const std::string& host, int port, double timeout_s);
 
-  // Errors: the other end is gone.
-  absl::Status Send(uint32_t kind, std::string_view bytes);
-  // Waits at most `timeout_s`, without limit if it is 0. Errors: Cancelled if
-  // the other end has closed; DeadlineExceeded; data that is not a message.
-  absl::StatusOr<Message> Receive(double timeout_s = 0);
+  int fd() const { return fd_; }
+  // Errors: the other end is gone; it takes nothing for `timeout_s`.
+  absl::Status Send(uint32_t kind, std::string_view bytes, double timeout_s);
+  // Waits for a message at most `first_s`, without limit if that is 0; one that
+  // has begun goes on within `progress_s`. Memory grows with what has come.
+  // Errors: Cancelled if the other end has closed; DeadlineExceeded; data that
+  // is not a message.
+  absl::StatusOr<Message> Receive(double first_s, double progress_s);
+
+  // Seconds since the last bytes came, or the connection was made.
+  double silent_s() const;
 
   void EndSending();
   // Ends a waiting Receive.
   void EndReceiving();
 
  private:
+  absl::Status ReceiveAll(char* at, size_t bytes, Progress* progress);
+
   const int fd_;
-  std::mutex sending_;
+  std::atomic<std::chrono::steady_clock::rep> heard_;
 };
 
 // Where others connect to.
 class Listener {
  public:
-  // On all addresses of this host. Port 0: one that is free. Error: a port in
-  // use.
-  static absl::StatusOr<std::unique_ptr<Listener>> Create(int port);
+  // On those addresses of `host` that are this host's own. Port 0: one that is
+  // free. Errors: a port in use; a host that is not known, or another one.
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(
+      const std::string& host, int port);
   ~Listener();
   int port() const { return port_; }
-  // Error: DeadlineExceeded if nobody connects within `timeout_s`.
-  absl::StatusOr<std::unique_ptr<Socket>> Accept(double timeout_s);
+  const std::vector<int>& fds() const { return fds_; }
 
  private:
-  Listener(int fd, int port) : fd_(fd), port_(port) {}
-  int fd_, port_;
+  Listener() = default;
+  std::vector<int> fds_;
+  int port_ = 0;
 };
 
 }  // namespace asyra

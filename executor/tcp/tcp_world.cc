@@ -3,46 +3,29 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 
+#include "executor/comm/rank_error.h"
+#include "executor/tcp/rendezvous.h"
+#include "executor/tcp/sender.h"
 #include "executor/tcp/socket.h"
 #include "executor/tcp/tcp_collective.h"
+#include "executor/tcp/wire.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-enum Kind : uint32_t {
-  kHello,   // to rank 0: rank, size
-  kRefuse,  // from rank 0: why the rank may not join
-  kGather,  // to rank 0: what the rank brings to an exchange
-  kAll,     // from rank 0: what all have brought
-  kStep,    // to rank 0: the rank begins a step
-  kAbort,   // both ways: the failed rank and the cause
-  kBye,     // the rank is done
-  kData,    // both ways: from, to, tag, and the data of a collective
-};
-
-void Append(int64_t number, std::string* bytes) {
-  bytes->append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-// Takes a number from the front; 0 where there is none.
-int64_t TakeNumber(std::string_view* bytes) {
-  int64_t number = 0;
-  if (bytes->size() < sizeof(number)) return 0;
-  std::memcpy(&number, bytes->data(), sizeof(number));
-  bytes->remove_prefix(sizeof(number));
-  return number;
-}
+// How long it may take to be told who has failed.
+constexpr auto kCauseWithin = std::chrono::milliseconds(500);
+// A process that was not heard of for so long, and for half of the timeout, is
+// stopped or cut off: all of them give a sign of life every second at least.
+constexpr double kLeastSilence = 1;
 
 std::string Pack(const std::vector<std::string>& parts) {
   std::string bytes;
@@ -72,36 +55,41 @@ class TcpWorld : public Communicator, public TcpMail {
         steps_(options.size) {}
 
   ~TcpWorld() override {
-    if (!Failed()) {
-      for (auto& peer : peers_) {
-        if (peer == nullptr) continue;
-        peer->Send(kBye, "").IgnoreError();
-        // Rank 0 forwards until the others are done.
-        if (rank() != 0) peer->EndSending();
-      }
+    if (sender_ != nullptr && !Failed()) {
+      ForPeers([this](int64_t peer) { sender_->Send(peer, kBye, ""); });
+      sender_->Flush(options_.timeout_s);
+      // Rank 0 forwards until the others are done.
+      if (rank() != 0) peers_[0]->EndSending();
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, Timeout(),
                         [this] { return failed_ >= 0 || listening_ == 0; });
     }
     closing_.store(true);
     // What is being told of a failure still goes out.
-    for (auto& peer : peers_) {
-      if (peer != nullptr) peer->EndReceiving();
+    if (sender_ != nullptr) {
+      sender_->Flush(std::min(options_.timeout_s, kLeastSilence));
     }
+    ForPeers([this](int64_t peer) { peers_[peer]->EndReceiving(); });
     for (std::thread& thread : threads_) thread.join();
+    if (sender_ != nullptr) sender_->Stop();
   }
 
   absl::Status Connect() {
-    ASYRA_RETURN_IF_ERROR(rank() == 0 ? AcceptAll() : Join());
-    for (size_t peer = 0; peer < peers_.size(); ++peer) {
-      if (peers_[peer] == nullptr) continue;
+    if (rank() == 0) {
+      ASYRA_ASSIGN_OR_RETURN(peers_, AcceptRanks(options_));
+    } else {
+      ASYRA_ASSIGN_OR_RETURN(peers_[0], JoinRanks(options_));
+    }
+    sender_ = std::make_unique<Sender>(
+        peers_, options_.timeout_s,
+        [this](int64_t peer, const absl::Status& why) { Lose(peer, why); });
+    ForPeers([this](int64_t peer) {
       {
         std::lock_guard lock(mutex_);
         ++listening_;
       }
-      threads_.emplace_back(
-          [this, peer] { Listen(static_cast<int64_t>(peer)); });
-    }
+      threads_.emplace_back([this, peer] { Listen(peer); });
+    });
     return Exchange("").status();
   }
 
@@ -127,7 +115,7 @@ class TcpWorld : public Communicator, public TcpMail {
     bytes += data;
     ASYRA_RETURN_IF_ERROR(Check(0));
     // The listening thread notices the end of the connection.
-    peers_[rank() == 0 ? to : 0]->Send(kData, bytes).IgnoreError();
+    sender_->Send(rank() == 0 ? to : 0, kData, std::move(bytes));
     return absl::OkStatus();
   }
 
@@ -137,12 +125,9 @@ class TcpWorld : public Communicator, public TcpMail {
     std::deque<std::string>& arrived = mail_[{from, tag}];
     bool done = changed_.wait_for(
         lock, Timeout(), [&] { return failed_ >= 0 || !arrived.empty(); });
+    if (!done) FindStopped(&lock);
     if (failed_ >= 0) return Cause();
-    if (!done) {
-      return absl::DeadlineExceededError(
-          fmt::format("{}: of its group, rank {} did not come within {:g} s",
-                      what, from, options_.timeout_s));
-    }
+    if (!done) return DidNotCome(what, {from}, options_.timeout_s);
     std::string data = std::move(arrived.front());
     arrived.pop_front();
     return data;
@@ -153,7 +138,7 @@ class TcpWorld : public Communicator, public TcpMail {
       std::lock_guard lock(mutex_);
       ++steps_[0];
     } else {
-      peers_[0]->Send(kStep, "").IgnoreError();
+      sender_->Send(0, kStep, "");
     }
   }
   // Rank 0 knows.
@@ -171,9 +156,7 @@ class TcpWorld : public Communicator, public TcpMail {
     return failed_ < 0 ? absl::OkStatus() : Cause();
   }
 
-  void Abort(const absl::Status& cause) override {
-    if (Fail(rank(), cause)) Tell(rank(), std::string(MessageOf(cause)));
-  }
+  void Abort(const absl::Status& cause) override { Lose(rank(), cause); }
 
  private:
   std::chrono::duration<double> Timeout() const {
@@ -184,111 +167,129 @@ class TcpWorld : public Communicator, public TcpMail {
     return failed_ >= 0;
   }
 
-  // On rank 0: until all others have connected.
-  absl::Status AcceptAll() {
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
-                           Listener::Create(options_.port));
-    auto until = Clock::now() + Timeout();
-    int64_t missing = size() - 1;
-    while (missing > 0) {
-      std::chrono::duration<double> left = until - Clock::now();
-      if (left.count() <= 0) return Missing();
-      absl::StatusOr<std::unique_ptr<Socket>> socket =
-          listener->Accept(left.count());
-      if (!socket.ok()) continue;  // asks again, until the time is over
-      absl::StatusOr<Message> hello = (*socket)->Receive(left.count());
-      // A peer with another protocol is not a rank.
-      if (!hello.ok() || hello->kind != kHello) continue;
-      std::string_view bytes = hello->bytes;
-      int64_t who = TakeNumber(&bytes), ranks = TakeNumber(&bytes);
-      if (who < 1 || who >= size() || ranks != size() ||
-          peers_[who] != nullptr) {
-        std::string why = fmt::format(
-            "rank {} of {} wants to join a world of {}{}", who, ranks, size(),
-            ranks == size() ? ", which has it or no room for it" : "");
-        (*socket)->Send(kRefuse, why).IgnoreError();
-        return Invalid("{}", why);
-      }
-      peers_[who] = *std::move(socket);
-      --missing;
+  template <typename F>
+  void ForPeers(F call) {
+    for (size_t peer = 0; peer < peers_.size(); ++peer) {
+      if (peers_[peer] != nullptr) call(static_cast<int64_t>(peer));
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status Missing() const {
-    std::string ranks;
-    for (int64_t r = 1; r < size(); ++r) {
-      if (peers_[r] == nullptr) ranks += fmt::format(" {}", r);
-    }
-    return absl::DeadlineExceededError(
-        fmt::format("ranks{} have not come to port {} within {:g} s", ranks,
-                    options_.port, options_.timeout_s));
-  }
-
-  absl::Status Join() {
-    ASYRA_ASSIGN_OR_RETURN(
-        peers_[0],
-        Socket::Connect(options_.host, options_.port, options_.timeout_s));
-    std::string hello;
-    Append(rank(), &hello);
-    Append(size(), &hello);
-    return peers_[0]->Send(kHello, hello);
   }
 
   // Receives the messages of a rank until its connection ends.
   void Listen(int64_t peer) {
     bool bye = false;
-    while (true) {
-      absl::Status taken = WithinMemory([&]() -> absl::Status {
-        ASYRA_ASSIGN_OR_RETURN(Message message, peers_[peer]->Receive());
+    absl::Status taken;
+    while (taken.ok()) {
+      taken = WithinMemory([&]() -> absl::Status {
+        ASYRA_ASSIGN_OR_RETURN(Message message,
+                               peers_[peer]->Receive(0, options_.timeout_s));
         bye |= message.kind == kBye;
-        Take(peer, std::move(message));
-        return absl::OkStatus();
+        return Take(peer, std::move(message));
       });
-      if (absl::IsResourceExhausted(taken)) Abort(taken);
-      if (!taken.ok()) break;
     }
-    if (!bye && !closing_.load() &&
-        Fail(peer, absl::AbortedError("its process has ended"))) {
-      Tell(peer, "its process has ended");
-    }
+    if (absl::IsResourceExhausted(taken)) Abort(taken);
+    bool ended = absl::IsCancelled(taken) || absl::IsAborted(taken);
+    if (ended) taken = absl::AbortedError("its process has ended");
+    if (!(bye && ended) && !closing_.load()) Lose(peer, taken);
     std::lock_guard lock(mutex_);
     --listening_;
     changed_.notify_all();
   }
 
-  void Take(int64_t peer, Message message) {
-    if (message.kind == kAbort || message.kind == kRefuse) {
-      std::string_view bytes = message.bytes;
-      int64_t failed = message.kind == kAbort ? TakeNumber(&bytes) : 0;
-      if (Fail(failed, absl::AbortedError(std::string(bytes))))
-        Tell(failed, bytes);
-      return;
+  // Errors: a message that the peer should not send.
+  absl::Status Take(int64_t peer, Message message) {
+    std::string_view bytes = message.bytes;
+    switch (message.kind) {
+      case kAbort: {
+        int64_t failed = TakeNumber(&bytes);
+        bool known = failed >= 0 && failed < size();
+        // Rank 0 knows best how it is itself.
+        if (!known || (rank() == 0 && failed == 0)) failed = peer;
+        if (rank() == 0 && LoseStopped(failed)) break;
+        Lose(failed, absl::AbortedError(std::string(bytes)));
+        break;
+      }
+      case kData:
+        return Deliver(peer, std::move(message.bytes));
+      case kWho:
+        if (rank() == 0) LoseStopped(peer);
+        break;
+      case kAll: {
+        std::vector<std::string> all = Unpack(bytes);
+        if (rank() == 0 || static_cast<int64_t>(all.size()) != size()) {
+          return Invalid("it sends {} parts of an exchange of {} ranks",
+                         all.size(), size());
+        }
+        std::lock_guard lock(mutex_);
+        all_ = std::move(all);
+        changed_.notify_all();
+        break;
+      }
+      case kGather: {
+        std::lock_guard lock(mutex_);
+        gathered_[peer] = std::move(message.bytes);
+        changed_.notify_all();
+        break;
+      }
+      case kStep: {
+        std::lock_guard lock(mutex_);
+        ++steps_[peer];
+        break;
+      }
+      case kBye:
+      case kAlive:
+        break;
+      default:
+        return Invalid("it sends a message of kind {}", message.kind);
     }
-    if (message.kind == kData) {
-      Deliver(message.bytes);
-      return;
-    }
-    std::lock_guard lock(mutex_);
-    if (message.kind == kGather) gathered_[peer] = std::move(message.bytes);
-    if (message.kind == kAll) all_ = Unpack(message.bytes);
-    if (message.kind == kStep) ++steps_[peer];
-    changed_.notify_all();
+    return absl::OkStatus();
   }
 
   // Here, or to the rank that it is for.
-  void Deliver(std::string_view bytes) {
+  absl::Status Deliver(int64_t peer, std::string bytes) {
     std::string_view data = bytes;
     int64_t from = TakeNumber(&data), to = TakeNumber(&data);
     int64_t tag = TakeNumber(&data);
+    bool known = rank() == 0 ? from == peer && to >= 0 && to < size()
+                             : from >= 0 && from < size() && to == rank();
+    if (!known) return Invalid("it sends data of rank {} to {}", from, to);
     if (to != rank()) {
-      bool known = rank() == 0 && to > 0 && to < size();
-      if (known) peers_[to]->Send(kData, bytes).IgnoreError();
-      return;
+      sender_->Send(to, kData, std::move(bytes));
+      return absl::OkStatus();
     }
     std::lock_guard lock(mutex_);
     mail_[{from, tag}].emplace_back(data);
     changed_.notify_all();
+    return absl::OkStatus();
+  }
+
+  // A rank that waits in vain is not always waiting for the rank that is the
+  // cause. With the lock held: has the failure of one that is stopped found.
+  void FindStopped(std::unique_lock<std::mutex>* lock) {
+    lock->unlock();
+    LoseStopped(rank());
+    if (rank() != 0) sender_->Send(0, kWho, "");
+    lock->lock();
+    if (rank() == 0) return;
+    changed_.wait_for(*lock, kCauseWithin, [this] { return failed_ >= 0; });
+  }
+
+  // Whether a peer is stopped, other than the one that says so.
+  bool LoseStopped(int64_t except) {
+    double silent_s = std::max(kLeastSilence, options_.timeout_s / 2);
+    bool found = false;
+    ForPeers([&](int64_t peer) {
+      double silence = peers_[peer]->silent_s();
+      if (found || peer == except || silence < silent_s) return;
+      found = true;
+      Lose(peer,
+           absl::DeadlineExceededError(fmt::format(
+               "its process gives no sign of life for {:.1f} s", silence)));
+    });
+    return found;
+  }
+
+  void Lose(int64_t failed, const absl::Status& cause) {
+    if (Fail(failed, cause)) Tell(failed, MessageOf(cause));
   }
 
   // Whether this is the first failure.
@@ -305,19 +306,14 @@ class TcpWorld : public Communicator, public TcpMail {
   void Tell(int64_t failed, std::string_view cause) {
     std::string bytes;
     Append(failed, &bytes);
-    bytes += cause;
-    for (size_t peer = 0; peer < peers_.size(); ++peer) {
-      if (peers_[peer] == nullptr || static_cast<int64_t>(peer) == failed) {
-        continue;
-      }
-      peers_[peer]->Send(kAbort, bytes).IgnoreError();
-    }
+    bytes += cause.substr(0, kMostTextBytes);
+    ForPeers([&](int64_t peer) {
+      if (peer != failed) sender_->Send(peer, kAbort, bytes);
+    });
   }
 
   absl::Status Cause() const {
-    if (failed_ == rank()) return cause_;
-    return absl::AbortedError(
-        fmt::format("rank {} failed: {}", failed_, MessageOf(cause_)));
+    return failed_ == rank() ? cause_ : RankFailed(failed_, cause_);
   }
 
   absl::StatusOr<std::vector<std::string>> GatherAll(std::string_view mine) {
@@ -327,18 +323,17 @@ class TcpWorld : public Communicator, public TcpMail {
       gathered_[0] = std::string(mine);
       bool done = changed_.wait_for(
           lock, Timeout(), [this] { return failed_ >= 0 || HaveAll(); });
+      if (!done) FindStopped(&lock);
       if (failed_ >= 0) return Cause();
-      if (!done) return Unheard();
+      if (!done) return NothingHeard(Unheard(), options_.timeout_s);
       for (int64_t r = 0; r < size(); ++r) {
         all[r] = *std::move(gathered_[r]);
         gathered_[r].reset();
       }
     }
     std::string packed = Pack(all);
-    for (auto& peer : peers_) {
-      // The listening thread notices a closed connection.
-      if (peer != nullptr) peer->Send(kAll, packed).IgnoreError();
-    }
+    // The listening thread notices a closed connection.
+    ForPeers([&](int64_t peer) { sender_->Send(peer, kAll, packed); });
     return all;
   }
 
@@ -349,30 +344,27 @@ class TcpWorld : public Communicator, public TcpMail {
     return true;
   }
 
-  absl::Status Unheard() const {
+  std::vector<int64_t> Unheard() const {
     std::vector<int64_t> ranks;
     for (int64_t r = 0; r < size(); ++r) {
       if (!gathered_[r].has_value()) ranks.push_back(r);
     }
-    return absl::DeadlineExceededError(
-        fmt::format("rank {}: nothing was heard from rank{} {} within {:g} s",
-                    rank(), ranks.size() == 1 ? "" : "s", fmt::join(ranks, " "),
-                    options_.timeout_s));
+    return ranks;
   }
 
   absl::StatusOr<std::vector<std::string>> Bring(std::string_view mine) {
     ASYRA_RETURN_IF_ERROR(Check(0));
     // The listening thread notices the end of rank 0.
-    peers_[0]->Send(kGather, mine).IgnoreError();
+    sender_->Send(0, kGather, std::string(mine));
     std::unique_lock lock(mutex_);
     bool done = changed_.wait_for(
         lock, Timeout(), [this] { return failed_ >= 0 || all_.has_value(); });
+    if (!done) FindStopped(&lock);
     if (failed_ >= 0) return Cause();
     if (!done) {
       return absl::DeadlineExceededError(
-          fmt::format("rank {}: rank 0 has not heard from all ranks within "
-                      "{:g} s",
-                      rank(), options_.timeout_s));
+          fmt::format("rank 0 has not heard from all ranks within {:g} s",
+                      options_.timeout_s));
     }
     std::vector<std::string> all = *std::move(all_);
     all_.reset();
@@ -382,6 +374,7 @@ class TcpWorld : public Communicator, public TcpMail {
   const TcpWorldOptions options_;
   // By rank; rank 0 has all others, the others have rank 0.
   std::vector<std::unique_ptr<Socket>> peers_;
+  std::unique_ptr<Sender> sender_;
   std::vector<std::thread> threads_;
   std::atomic<bool> closing_ = false;
   std::atomic<int64_t> next_tag_ = 0;

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <random>
 #include <thread>
 
 #include "executor/train/part_checksum.h"
@@ -204,9 +203,7 @@ std::string CheckpointPart::target() const {
 }
 
 absl::Status MakeFolder(CheckpointPart* part) {
-  std::random_device random;
-  part->folder = fmt::format("{}{}{:08x}{:08x}", part->target(), kPartial,
-                             random(), random());
+  part->folder = part->target() + kPartial + RandomName();
   if (::mkdir(part->folder.c_str(), 0777) != 0) {
     return Invalid("{}: cannot make the folder: {}", part->folder,
                    std::strerror(errno));

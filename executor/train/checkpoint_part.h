@@ -28,6 +28,7 @@ struct CheckpointPart {
   std::string directory;
   std::string folder;  // until it is complete
   CheckpointInfo info;
+  std::string what;  // in messages: CheckpointOptions
   // The layout's files, in its order; null where this rank writes nothing.
   std::vector<std::unique_ptr<DiskFile>> files;
   std::vector<std::pair<size_t, Tensor>> tensors;  // value, local part

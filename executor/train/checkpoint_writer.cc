@@ -11,13 +11,21 @@
 #include <utility>
 
 #include "executor/comm/agreement.h"
+#include "executor/comm/rank_error.h"
 #include "executor/train/checkpoint_part.h"
+#include "executor/train/folder_lock.h"
 #include "ir/printer.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
+
+// Names the step of a write: a call may get the error of an earlier one.
+absl::Status OfStep(const CheckpointPart& part, const absl::Status& status) {
+  return Annotate(status, fmt::format("{} of step {} could not be written",
+                                      part.what, part.info.step));
+}
 
 // WritePart on a thread of its own.
 class PartThread {
@@ -54,6 +62,7 @@ class PartThread {
   void Run() {
     absl::Status status =
         WithinMemory([this] { return WritePart(part_.get()); });
+    status = OfStep(*part_, status);
     std::lock_guard lock(mutex_);
     done_ = true;
     done_status_ = status;
@@ -105,6 +114,7 @@ class Writer : public CheckpointWriter {
     part->keep = options_.keep;
     part->directory = directory_;
     part->info = info;
+    part->what = options_.what;
     absl::Status begun = Begin(part.get(), read);
     if (!begun.ok()) {
       if (rank() == 0) RemoveFolder(part->folder).IgnoreError();
@@ -115,11 +125,7 @@ class Writer : public CheckpointWriter {
   }
 
   absl::Status Finish() override {
-    if (writing_ == nullptr) return absl::OkStatus();
-    absl::Status status = Settle();
-    if (status.ok()) last_complete_ = writing_->target();
-    writing_.reset();
-    return status;
+    return writing_ == nullptr ? absl::OkStatus() : Close(Settle());
   }
 
   absl::Status FinishAlone() override {
@@ -132,10 +138,7 @@ class Writer : public CheckpointWriter {
       writing_->Cancel();
       return world;
     }
-    absl::Status status = writing_->status();
-    if (status.ok()) last_complete_ = writing_->target();
-    writing_.reset();
-    return status;
+    return Close(writing_->status());
   }
 
   std::string last_complete() const override {
@@ -145,8 +148,19 @@ class Writer : public CheckpointWriter {
     return complete ? writing_->target() : last_complete_;
   }
 
+  std::string note() const override {
+    return lock_ == nullptr ? "" : lock_->note();
+  }
+
  private:
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+
+  // Ends the write whose result is `status`, and returns it.
+  absl::Status Close(absl::Status status) {
+    if (status.ok()) last_complete_ = writing_->target();
+    writing_.reset();
+    return status;
+  }
 
   std::vector<std::string> Lines() const {
     std::vector<std::string> lines = {ToString(mesh_)};
@@ -159,18 +173,14 @@ class Writer : public CheckpointWriter {
     return lines;
   }
 
-  // Makes it if it is not there, and sees whether it can be written.
-  absl::Status MakeDirectory() const {
+  // Makes it if it is not there. The lock's file sees whether it can be
+  // written.
+  absl::Status MakeDirectory() {
     std::error_code error;
     std::filesystem::create_directories(directory_, error);
     if (error) return Invalid("{}: {}", directory_, error.message());
-    ASYRA_RETURN_IF_ERROR(RemoveUnfinished(directory_));
-    CheckpointPart probe;
-    CheckpointLayout nothing;
-    probe.layout = &nothing;
-    probe.directory = directory_;
-    ASYRA_RETURN_IF_ERROR(MakeFolder(&probe));
-    return RemoveFolder(probe.folder);
+    ASYRA_ASSIGN_OR_RETURN(lock_, FolderLock::Take(directory_));
+    return RemoveUnfinished(directory_);
   }
 
   // All ranks call it. The error of the first rank that has one, else what rank
@@ -187,19 +197,26 @@ class Writer : public CheckpointWriter {
                                      mine.ok() ? text : MessageOf(mine))));
     for (size_t i = 0; i < said.size(); ++i) {
       if (said[i].starts_with('-')) {
-        return Invalid("rank {}: {}", i, said[i].substr(1));
+        return Told(i, said[i]);
       }
     }
     return said[0].substr(1);
   }
 
+  // The error that a rank tells all, this one too.
+  absl::Status Told(int64_t rank, std::string_view said) const {
+    absl::Status cause = Invalid("{}", said.substr(1));
+    return rank == world_->rank() ? cause : RankFailed(rank, cause);
+  }
+
   absl::Status Begin(CheckpointPart* part, ReadLocal read) {
     absl::Status made = rank() == 0 ? MakeFolder(part) : absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(std::string folder, Agree(made, part->folder));
+    ASYRA_ASSIGN_OR_RETURN(std::string folder,
+                           Agree(OfStep(*part, made), part->folder));
     part->folder = folder;
     absl::Status ready = rank() == 0 ? absl::OkStatus() : OpenFiles(part);
     if (ready.ok()) ready = ReadTensors(part, read);
-    return Agree(ready, "").status();
+    return Agree(OfStep(*part, ready), "").status();
   }
 
   absl::Status ReadTensors(CheckpointPart* part, ReadLocal read) {
@@ -244,7 +261,7 @@ class Writer : public CheckpointWriter {
       bool all_done = true;
       for (size_t i = 0; i < said.size(); ++i) {
         if (said[i].starts_with('-')) {
-          return Invalid("rank {}: {}", i, said[i].substr(1));
+          return Told(i, said[i]);
         }
         all_done &= said[i] == "+";
       }
@@ -257,6 +274,7 @@ class Writer : public CheckpointWriter {
   const Mesh mesh_;
   Communicator* const world_;
   const CheckpointOptions options_;
+  std::unique_ptr<FolderLock> lock_;  // rank 0
   CheckpointLayout layout_;
   std::unique_ptr<PartThread> writing_;
   std::string last_complete_;

@@ -39,6 +39,7 @@ struct CheckpointOptions {
   // A file ends before the tensor that would make it larger, so only a file of
   // one tensor is. Files are written whole or in parts by any rank.
   int64_t max_file_bytes = int64_t{4} << 30;
+  std::string what = "checkpoint";  // in messages
 };
 
 // Used by one thread.
@@ -51,9 +52,10 @@ class CheckpointWriter {
 
   // `world` outlives the writer; null where the mesh is one device. Its ranks
   // are the mesh's devices. All ranks call it with equal arguments. Makes the
-  // directory, and removes what unfinished writers left in it; a directory has
-  // one writer at a time.
-  // Errors, on all ranks: a directory that cannot be made or written; values
+  // directory, takes its lock (folder_lock.h), and removes what unfinished
+  // writers left in it.
+  // Errors, on all ranks: a directory that cannot be made or written, or that
+  // another writer has, of this run or another; values
   // that are partial or named twice; ranks whose values differ; a world of
   // another size than the mesh.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(
@@ -86,6 +88,9 @@ class CheckpointWriter {
   // Folder of the last checkpoint that this rank knows to be complete; empty:
   // none yet.
   virtual std::string last_complete() const = 0;
+
+  // Rank 0: why nothing keeps other runs out of the directory; else empty.
+  virtual std::string note() const = 0;
 };
 
 }  // namespace asyra

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/train/checkpoint_writer.h"
+#include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
 
@@ -70,35 +71,64 @@ void AddTied(const Program& step, WeightStore* tensors) {
   }
 }
 
-}  // namespace
+// A folder beside the file that no other run has: the parts of two runs with
+// one target do not mix, and the last one's file stays.
+absl::StatusOr<std::string> PartsFolder(const std::string& path,
+                                        Communicator* world) {
+  std::string mine = RandomName();
+  if (world != nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all, world->Exchange(mine));
+    mine = all[0];
+  }
+  return fmt::format("{}.parts-{}", path, mine);
+}
 
-// A checkpoint of the params alone, in one file, with the other tensors added.
-absl::Status ExportModel(const std::string& path, const Program& step,
-                         absl::Span<const CheckpointValue> values,
-                         Communicator* world, StateSet& states) {
+// Writes a checkpoint of the params alone, in one file; on rank 0 its path.
+absl::StatusOr<std::string> WriteParams(
+    const std::string& directory, const Program& step, int64_t steps_done,
+    absl::Span<const CheckpointValue> values, Communicator* world,
+    StateSet& states) {
   std::vector<CheckpointValue> params(values.begin(), values.end());
   std::erase_if(params, [](const auto& value) { return !value.is_param; });
-  std::string directory = path + ".parts";
-  CheckpointOptions options{.max_file_bytes = INT64_MAX};
+  CheckpointOptions options{.max_file_bytes = INT64_MAX, .what = "export"};
   ASYRA_ASSIGN_OR_RETURN(
       auto writer,
       CheckpointWriter::Create(directory, params, step.mesh, world, options));
-  ASYRA_RETURN_IF_ERROR(writer->Save(
-      {.step = 1}, [&](const auto& value) { return states.Get(value.name); }));
+  ASYRA_RETURN_IF_ERROR(
+      writer->Save({.step = steps_done},
+                   [&](const auto& value) { return states.Get(value.name); }));
   ASYRA_RETURN_IF_ERROR(writer->Finish());
-  if (world != nullptr && world->rank() != 0) return absl::OkStatus();
   std::filesystem::path folder(writer->last_complete());
-  ASYRA_ASSIGN_OR_RETURN(
-      std::shared_ptr<const WeightStore> written,
-      ReadWeights((folder / "model-00001-of-00001.safetensors").string()));
+  return (folder / "model-00001-of-00001.safetensors").string();
+}
+
+// Adds the other tensors to those of `params`.
+absl::Status WriteWhole(const std::string& params, const Program& step,
+                        const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const WeightStore> written,
+                         ReadWeights(params));
   WeightStore tensors = *written;
   AddUntrained(step, &tensors);
   AddTied(step, &tensors);
-  ASYRA_RETURN_IF_ERROR(WriteWeights(tensors, path));
+  return WriteWeights(tensors, path);
+}
+
+}  // namespace
+
+absl::Status ExportModel(const std::string& path, const Program& step,
+                         int64_t steps_done,
+                         absl::Span<const CheckpointValue> values,
+                         Communicator* world, StateSet& states) {
+  ASYRA_ASSIGN_OR_RETURN(std::string directory, PartsFolder(path, world));
+  absl::StatusOr<std::string> params =
+      WriteParams(directory, step, steps_done, values, world, states);
+  absl::Status status = params.status();
+  if (world != nullptr && world->rank() != 0) return status;
+  if (status.ok()) status = WriteWhole(*params, step, path);
   std::error_code error;
   std::filesystem::remove_all(directory, error);
-  if (error) return Invalid("{}: {}", directory, error.message());
-  return absl::OkStatus();
+  if (!error || !status.ok()) return status;
+  return Invalid("{}: {}", directory, error.message());
 }
 
 WeightStore TensorsOfFile(const Program& step, const WeightStore& exported) {

@@ -17,10 +17,12 @@ namespace asyra {
 // the names and in the shapes that users know (ir/weight_origin.h): params as
 // `states` has them, the others as `step` has their data, and both names of
 // those that are one. A part of a tensor that `step` has not all of is under a
-// name of its own. All ranks of `world` call it (null: one rank). `values` are
-// those of `step`. Errors: the system's; then the file is not there, or as it
-// was.
+// name of its own. All ranks of `world` call it (null: one rank), after
+// `steps_done`. `values` are those of `step`. They write the parts in a folder
+// beside the file, which is removed. Errors: the system's; then the file is not
+// there, or as it was.
 absl::Status ExportModel(const std::string& path, const Program& step,
+                         int64_t steps_done,
                          absl::Span<const CheckpointValue> values,
                          Communicator* world, StateSet& states);
 

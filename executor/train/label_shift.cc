@@ -72,10 +72,6 @@ class Follower {
     }
   }
 
-  static bool IsInteger(DType dtype) {
-    return !IsFloat(dtype) && dtype != DType::kBool;
-  }
-
   void Give(ValueId value, Place place) {
     if (!places_[value].has_value()) places_[value] = place;
   }

@@ -66,11 +66,10 @@ absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type,
       fmt::format("integers [{}{}]",
                   name == kMask ? fmt::format("{}, ", tokens.size(0)) : "..., ",
                   tokens.size(1));
-  bool integers = !IsFloat(type.dtype) && type.dtype != DType::kBool;
   bool fits = name == kMask
                   ? type.shape() == tokens.shape()
                   : type.rank() > 0 && type.dims.back().size == tokens.size(1);
-  if (!integers || !fits) {
+  if (!IsInteger(type.dtype) || !fits) {
     return Invalid(
         "%{} is {}{}: the data has nothing for it; an input of that name is "
         "filled with {} where it is {}",

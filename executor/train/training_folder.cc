@@ -1,9 +1,11 @@
 #include "executor/train/training_folder.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "absl/strings/str_join.h"
+#include "executor/train/folder_lock.h"
 #include "ir/printer.h"
 #include "ir/program_file.h"
 #include "ir/support/file.h"
@@ -184,6 +186,10 @@ absl::Status WriteTrainingFolder(const TrainingPrograms& training,
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return Invalid("{}: {}", folder, error.message());
+  // Files of two runs do not mix: the last one's stay.
+  constexpr std::chrono::seconds kLongest(60);
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<FolderLock> lock,
+                         FolderLock::Take(folder, kLongest));
   std::filesystem::path to(folder);
   auto write = [&](const std::string& name, const Program& program) {
     return WriteFileAtomically((to / name).string(), {ToString(program)});

@@ -105,31 +105,26 @@ class ModuleNames {
   explicit ModuleNames(std::map<std::string, ExportedName, std::less<>> names)
       : names_(std::move(names)) {}
 
-  WeightOrigin OriginOf(const std::string& initializer,
-                        const Tensor& tensor) const {
-    WeightOrigin origin = {.tensor = initializer, .shape = tensor.shape()};
+  struct Known {
+    WeightOrigin origin;
+    // The weight of the same module and bytes that was entered before, or null.
+    const Value* shared = nullptr;
+  };
+  // The later one of two that have a module's name but other bytes keeps its
+  // own name.
+  Known Find(const std::string& initializer, const Tensor& tensor) const {
+    Known known = {{.tensor = initializer, .shape = tensor.shape()}};
     auto named = names_.find(initializer);
-    if (named == names_.end()) return origin;
+    if (named == names_.end()) return known;
     auto other = entered_.find(named->second.name);
-    // Of two that differ, the later one keeps its own name.
-    if (other != entered_.end() && !SameBytes(other->second.first, tensor)) {
-      return origin;
+    if (other != entered_.end()) {
+      if (!SameBytes(other->second.first, tensor)) return known;
+      known.shared = &other->second.second;
     }
-    origin.tensor = named->second.name;
-    origin.stored_as = initializer;
-    origin.transposed = named->second.transposed;
-    return origin;
-  }
-
-  // The weight of the same module that was entered before, or null.
-  const Value* Shared(const std::string& initializer,
-                      const Tensor& tensor) const {
-    auto named = names_.find(initializer);
-    if (named == names_.end()) return nullptr;
-    auto other = entered_.find(named->second.name);
-    bool same =
-        other != entered_.end() && SameBytes(other->second.first, tensor);
-    return same ? &other->second.second : nullptr;
+    known.origin.tensor = named->second.name;
+    known.origin.stored_as = initializer;
+    known.origin.transposed = named->second.transposed;
+    return known;
   }
 
   void Enter(const std::string& initializer, const Tensor& tensor,
@@ -177,10 +172,10 @@ absl::Status BodyImporter::AddInitializers(const onnx::GraphProto& graph,
                           : std::map<std::string, ExportedName, std::less<>>());
   auto add = [&, &values = entry->second](const onnx::TensorProto& proto,
                                           const Tensor& tensor) {
-    WeightOrigin origin = modules.OriginOf(proto.name(), tensor);
+    auto [origin, shared] = modules.Find(proto.name(), tensor);
     std::string name = scope->prefix + IrName(origin.tensor);
     Value value;
-    if (const Value* shared = modules.Shared(proto.name(), tensor)) {
+    if (shared != nullptr) {
       value = *shared;
       graph_.AddCopy(value, {.tensor = origin.tensor,
                              .stored_as = origin.stored_as,

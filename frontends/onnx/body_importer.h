@@ -53,13 +53,12 @@ class BodyImporter {
                                                  const Scope& outer);
   // Imports a body within another and returns its outputs.
   absl::StatusOr<std::vector<Value>> Run(const Body& body, Scope* scope);
+  // True for a stored tensor that becomes a weight; others are known.
+  bool IsParameter(const std::string& name, const Tensor& tensor) const;
 
   Bodies& bodies_;
   const Node::ReadTensor& read_tensor_;
   Graph& graph_;
-  // Whether a stored tensor becomes a weight; others are known.
-  bool IsParameter(const std::string& name, const Tensor& tensor) const;
-
   std::optional<NamePattern> numbers_;
   int64_t inlined_ = 0;  // nodes imported within functions and subgraphs
   // Initializers of subgraphs, which are read once for all iterations.

@@ -1,8 +1,8 @@
 #include "frontends/onnx/export.h"
 
-#include <charconv>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -48,24 +48,13 @@ bool IsExternal(const onnx::TensorProto& tensor) {
   return tensor.data_location() == onnx::TensorProto::EXTERNAL;
 }
 
-absl::StatusOr<int64_t> NumberOf(const onnx::TensorProto& tensor,
-                                 const std::string& text) {
-  int64_t number = 0;
-  auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= 0) {
-    return number;
-  }
-  return Invalid("tensor '{}': external data at '{}'", tensor.name(), text);
-}
-
 class Exporter {
  public:
   Exporter(const OnnxFile& file, const WeightStore& tensors, std::string path)
       : tensors_(tensors),
         path_(std::move(path)),
         model_(*file.model),
-        external_(std::filesystem::path(file.path).parent_path().string()) {}
+        external_(file.path) {}
 
   absl::Status Run() {
     ASYRA_RETURN_IF_ERROR(
@@ -78,12 +67,12 @@ class Exporter {
         return Invalid("the model stores no tensor '{}'", name);
       }
     }
-    if (!data_.empty()) {
-      ASYRA_RETURN_IF_ERROR(WriteFileAtomically(DataPath(), data_));
-    }
     std::string bytes;
     if (!model_.SerializePartialToString(&bytes)) {
       return Invalid("the model with its weights is too large for protobuf");
+    }
+    if (!data_.empty()) {
+      ASYRA_RETURN_IF_ERROR(WriteFileAtomically(DataPath(), data_));
     }
     return WriteFileAtomically(path_, {bytes});
   }
@@ -119,27 +108,14 @@ class Exporter {
   }
 
   absl::Status CopyExternal(onnx::TensorProto* tensor) {
-    std::string location;
-    int64_t offset = 0, length = -1;
-    for (const auto& entry : tensor->external_data()) {
-      if (entry.key() == "location") location = entry.value();
-      if (entry.key() == "offset") {
-        ASYRA_ASSIGN_OR_RETURN(offset, NumberOf(*tensor, entry.value()));
-      }
-      if (entry.key() == "length") {
-        ASYRA_ASSIGN_OR_RETURN(length, NumberOf(*tensor, entry.value()));
-      }
+    absl::StatusOr<ExternalBytes> bytes =
+        ReadExternal(*tensor, std::nullopt, &external_);
+    if (!bytes.ok()) {
+      return Annotate(bytes.status(),
+                      fmt::format("tensor '{}'", tensor->name()));
     }
-    ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
-                           external_.Open(location));
-    auto size = static_cast<int64_t>(file->bytes().size());
-    if (length < 0) length = size - offset;
-    if (offset > size || length < 0 || length > size - offset) {
-      return Invalid("tensor '{}': bytes {} to {} of {}, which has {}",
-                     tensor->name(), offset, offset + length, location, size);
-    }
-    files_.push_back(file);
-    return Place(tensor, file->bytes().substr(offset, length));
+    files_.push_back(bytes->file);
+    return Place(tensor, bytes->view);
   }
 
   // Puts the bytes behind the others in the new file of external data.

@@ -16,12 +16,6 @@
 namespace asyra::onnx_import {
 namespace {
 
-bool AllDigits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isdigit(static_cast<unsigned char>(c));
-  });
-}
-
 bool IsFoldedName(std::string_view name) {
   constexpr std::string_view kVal = "val_", kMatMul = "onnx::MatMul_";
   return (name.starts_with(kVal) && AllDigits(name.substr(kVal.size()))) ||

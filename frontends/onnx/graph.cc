@@ -83,25 +83,25 @@ Value Graph::Weight(std::string_view name, const Tensor& data,
   return value;
 }
 
-void Graph::MarkConstant(const Value& value, std::string_view reason) {
-  if (value.known() || value.is_sequence()) return;
+template <typename Change>
+void Graph::ChangeOrigin(const Value& weight, Change change) {
+  if (weight.known() || weight.is_sequence()) return;
   Program& program = builder_.mutable_program();
   for (struct Input& input : program.inputs) {
-    if (input.value != value.id() || !asyra::IsWeight(input)) continue;
+    if (input.value != weight.id() || !asyra::IsWeight(input)) continue;
     auto origin = std::make_shared<WeightOrigin>(OriginOf(program, input));
-    origin->constant = reason;
+    change(*origin);
     input.origin = std::move(origin);
   }
 }
 
+void Graph::MarkConstant(const Value& value, std::string_view reason) {
+  ChangeOrigin(value, [&](WeightOrigin& origin) { origin.constant = reason; });
+}
+
 void Graph::AddCopy(const Value& weight, const WeightOrigin::Tied& copy) {
-  Program& program = builder_.mutable_program();
-  for (struct Input& input : program.inputs) {
-    if (input.value != weight.id()) continue;
-    auto origin = std::make_shared<WeightOrigin>(OriginOf(program, input));
-    origin->tied.push_back(copy);
-    input.origin = std::move(origin);
-  }
+  ChangeOrigin(weight,
+               [&](WeightOrigin& origin) { origin.tied.push_back(copy); });
 }
 
 bool Graph::IsWeight(const Value& value) const {

@@ -88,6 +88,9 @@ class Graph {
   absl::StatusOr<std::vector<Value>> AddOp(std::string_view op,
                                            absl::Span<const ValueId> operands,
                                            AttrMap attrs);
+  // Calls `change` with the origin of a weight; other values have none.
+  template <typename Change>
+  void ChangeOrigin(const Value& weight, Change change);
   absl::StatusOr<ValueId> Compact(const Value& value);
   absl::StatusOr<ValueId> MakeCompact(const Value& value);
 

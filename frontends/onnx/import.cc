@@ -62,9 +62,9 @@ class Importer {
                          const Body& body, Bodies& bodies) {
     absl::flat_hash_set<std::string_view> stripped =
         StrippedWeights(model_, body, bodies, inputs);
-    ASYRA_ASSIGN_OR_RETURN(
-        RoleOverride roles,
-        RoleOverride::Create(options_.data, options_.weights));
+    ASYRA_ASSIGN_OR_RETURN(RoleOverride roles,
+                           RoleOverride::Create(options_.data, options_.weights,
+                                                options_.says_flags));
     for (const GraphInput& input : inputs) {
       std::string name = IrName(input.name);
       ASYRA_ASSIGN_OR_RETURN(

@@ -27,6 +27,8 @@ struct ImportOptions {
   std::vector<std::pair<std::string, Shape>> shapes;
   // By name alone: a name in `shapes` that no input has is an error.
   bool named_shapes = false;
+  // Names that inputs must have, with known shapes or without.
+  std::vector<std::string> inputs;
   // Inputs whose names match are data, or weights, whatever the file looks
   // like: regular expressions for the whole name in the program; empty: none.
   std::string data, weights;
@@ -34,6 +36,9 @@ struct ImportOptions {
   // like: a regular expression for the whole name; empty: only those that have
   // a parameter's name (exported_names.h). The others are constants.
   std::string numbers;
+  // Errors speak of flags of the tools, `give --dim batch=N`, instead of these
+  // fields, `give dims batch=N`.
+  bool says_flags = false;
 };
 
 // The model as a program of stage global. Every shape is static: what depends

@@ -41,6 +41,7 @@ class Binder {
   explicit Binder(const ImportOptions& options)
       : dims_(options.dims),
         known_as_(options.named_shapes ? "given" : "recorded"),
+        says_flags_(options.says_flags),
         sizes_(options.dims) {}
 
   // Notes the dimensions of an input. `known` is its shape where that is known,
@@ -165,24 +166,26 @@ class Binder {
     return absl::OkStatus();
   }
 
-  static absl::Status NotBound(
-      const std::map<std::string, std::string>& missing) {
-    if (missing.size() == 1) {
-      const auto& [name, input] = *missing.begin();
-      return Invalid("dim {} of input {} is not bound: give --dim {}", name,
-                     input, ShellWord(name + "=N"));
-    }
-    std::string list, flags;
+  absl::Status NotBound(
+      const std::map<std::string, std::string>& missing) const {
+    std::vector<std::string> places, sizes;
     for (const auto& [name, input] : missing) {
-      list += fmt::format("{}{} of input {}", list.empty() ? "" : ", ", name,
-                          input);
-      flags += " --dim " + ShellWord(name + "=N");
+      places.push_back(fmt::format("{} of input {}", name, input));
+      sizes.push_back(name + "=N");
+      if (says_flags_) sizes.back() = "--dim " + ShellWord(sizes.back());
     }
-    return Invalid("dims are not bound: {}: give{}", list, flags);
+    std::string give = fmt::format("{}{}", says_flags_ ? "" : "dims ",
+                                   fmt::join(sizes, says_flags_ ? " " : ","));
+    if (missing.size() == 1) {
+      return Invalid("dim {} is not bound: give {}", places[0], give);
+    }
+    return Invalid("dims are not bound: {}: give {}", fmt::join(places, ", "),
+                   give);
   }
 
   const std::map<std::string, int64_t>& dims_;
-  const std::string_view known_as_;       // what shapes of inputs are
+  const std::string_view known_as_;  // what shapes of inputs are
+  const bool says_flags_;
   std::map<std::string, int64_t> sizes_;  // given, recorded, then computed
   std::map<std::string, int64_t> computed_;
   std::map<std::string, std::string> input_of_;  // an input that has the dim
@@ -228,13 +231,15 @@ const Shape* ShapeOf(size_t input, const InputInfos& inputs,
   return &options.shapes[input].second;
 }
 
-// Error: a shape whose name no input has.
+// Error: a name, in `inputs` or of a shape, that no input has.
 absl::Status CheckNames(const InputInfos& inputs,
                         const ImportOptions& options) {
-  if (!options.named_shapes) return absl::OkStatus();
-  std::vector<std::string> names;
+  std::vector<std::string> names, given = options.inputs;
   for (const auto* info : inputs) names.push_back(IrName(info->name()));
   for (const auto& [name, shape] : options.shapes) {
+    if (options.named_shapes) given.push_back(name);
+  }
+  for (const std::string& name : given) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     return NotFound(
         "no input is called {}, there {} {}", name,

@@ -88,6 +88,7 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Mod", 13, 2, 2, Mod},
     {"", "Mul", 13, 2, 2, Elementwise, "mul"},
     {"", "Neg", 13, 1, 1, Elementwise, "neg"},
+    {"", "NegativeLogLikelihoodLoss", 13, 2, 3, NegativeLogLikelihoodLoss},
     {"", "NonZero", 13, 1, 1, NonZero},
     {"", "Not", 13, 1, 1, Elementwise, "not"},
     {"", "OneHot", 13, 3, 3, OneHot},

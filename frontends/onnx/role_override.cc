@@ -6,10 +6,12 @@
 namespace asyra::onnx_import {
 
 absl::StatusOr<RoleOverride> RoleOverride::Create(const std::string& data,
-                                                  const std::string& weights) {
+                                                  const std::string& weights,
+                                                  bool says_flags) {
   RoleOverride roles;
-  ASYRA_ASSIGN_OR_RETURN(roles.data_, Read("--data", data));
-  ASYRA_ASSIGN_OR_RETURN(roles.weights_, Read("--weights", weights));
+  std::string dashes = says_flags ? "--" : "";
+  ASYRA_ASSIGN_OR_RETURN(roles.data_, Read(dashes + "data", data));
+  ASYRA_ASSIGN_OR_RETURN(roles.weights_, Read(dashes + "weights", weights));
   return roles;
 }
 
@@ -18,8 +20,8 @@ absl::StatusOr<InputRole> RoleOverride::RoleOf(const std::string& name,
   names_.push_back(name);
   bool data = Matches(name, &data_), weight = Matches(name, &weights_);
   if (data && weight) {
-    return Invalid("input {} matches both --data '{}' and --weights '{}'", name,
-                   data_.text, weights_.text);
+    return Invalid("input {} matches both {} '{}' and {} '{}'", name,
+                   data_.flag, data_.text, weights_.flag, weights_.text);
   }
   return data ? InputRole::kData : weight ? InputRole::kWeight : otherwise;
 }

@@ -13,9 +13,11 @@ namespace asyra::onnx_import {
 
 class RoleOverride {
  public:
-  // Patterns as in ImportOptions. Error: an invalid regular expression.
+  // Patterns and `says_flags` as in ImportOptions. Error: an invalid regular
+  // expression.
   static absl::StatusOr<RoleOverride> Create(const std::string& data,
-                                             const std::string& weights);
+                                             const std::string& weights,
+                                             bool says_flags);
 
   // The role of the input of that name, `otherwise` if no pattern matches.
   // Error: both do.

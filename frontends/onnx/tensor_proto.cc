@@ -1,5 +1,6 @@
 #include "frontends/onnx/tensor_proto.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -45,41 +46,14 @@ std::string TypeOf(const TensorProto& proto) {
       ShapeToString(Shape(proto.dims().begin(), proto.dims().end())));
 }
 
-absl::StatusOr<Bytes> FromExternal(const TensorProto& proto, int64_t need,
-                                   ExternalFiles* files) {
-  std::string location;
-  int64_t offset = 0, length = need;
-  for (const auto& entry : proto.external_data()) {
-    if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") {
-      ASYRA_ASSIGN_OR_RETURN(offset, ParseCount("offset", entry.value()));
-    }
-    if (entry.key() == "length") {
-      ASYRA_ASSIGN_OR_RETURN(length, ParseCount("length", entry.value()));
-    }
-  }
-  if (length != need) {
-    return Invalid("external data: {} bytes, but {} takes {}", length,
-                   TypeOf(proto), need);
-  }
-  if (files == nullptr) return Invalid("external data has no folder here");
-  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
-                         files->Open(location));
-  auto size = static_cast<int64_t>(file->bytes().size());
-  if (offset > size || need > size - offset) {
-    return Invalid(
-        "external data: {} has {} bytes, the tensor is at [{}, {} + {})",
-        location, size, offset, offset, need);
-  }
-  return Bytes{file->bytes().substr(offset, need), nullptr, file};
-}
-
 // The `need` bytes of a tensor that has them as bytes, not in a typed field.
 absl::StatusOr<Bytes> RawBytes(const TensorProto& proto, int64_t need,
                                std::shared_ptr<const void> owner,
                                ExternalFiles* files) {
   if (proto.data_location() == TensorProto::EXTERNAL) {
-    return FromExternal(proto, need, files);
+    ASYRA_ASSIGN_OR_RETURN(ExternalBytes bytes,
+                           ReadExternal(proto, need, files));
+    return Bytes{bytes.view, nullptr, std::move(bytes.file)};
   }
   auto have = static_cast<int64_t>(proto.raw_data().size());
   if (have != need) {
@@ -276,6 +250,39 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::Open(
                          MappedFile::Open(path.string()));
   files_.emplace(location, file);
   return file;
+}
+
+absl::StatusOr<ExternalBytes> ReadExternal(const TensorProto& proto,
+                                           std::optional<int64_t> need,
+                                           ExternalFiles* files) {
+  std::string location;
+  int64_t offset = 0;
+  std::optional<int64_t> length = need;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") {
+      ASYRA_ASSIGN_OR_RETURN(offset, ParseCount("offset", entry.value()));
+    }
+    if (entry.key() == "length") {
+      ASYRA_ASSIGN_OR_RETURN(length, ParseCount("length", entry.value()));
+    }
+  }
+  if (need.has_value() && length != need) {
+    return Invalid("external data: {} bytes, but {} takes {}", *length,
+                   TypeOf(proto), *need);
+  }
+  if (files == nullptr) return Invalid("external data has no folder here");
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
+                         files->Open(location));
+  auto size = static_cast<int64_t>(file->bytes().size());
+  int64_t rest = std::max<int64_t>(size - offset, 0);
+  int64_t count = length.value_or(rest);
+  if (offset > size || count > rest) {
+    return Invalid(
+        "external data: {} has {} bytes, the tensor is at [{}, {} + {})",
+        location, size, offset, offset, count);
+  }
+  return ExternalBytes{file->bytes().substr(offset, count), file};
 }
 
 absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto,

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "ir/support/mapped_file.h"
@@ -45,6 +47,19 @@ class ExternalFiles {
   std::filesystem::path model_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
+
+// Bytes in a file that is mapped while `file` lives.
+struct ExternalBytes {
+  std::string_view view;
+  std::shared_ptr<const MappedFile> file;
+};
+
+// The bytes that a message keeps in a file beside the model. Without `need`, as
+// many as the message says, or all behind its offset. Errors: another length
+// than `need`, a location outside the folder, bytes behind the file's end.
+absl::StatusOr<ExternalBytes> ReadExternal(const onnx::TensorProto& proto,
+                                           std::optional<int64_t> need,
+                                           ExternalFiles* files);
 
 // The tensor of a message; one of a narrow type (narrow_type.h) is widened to
 // its carrier. Raw bytes, in the message or in an external file,

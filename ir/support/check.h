@@ -3,15 +3,40 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 
 #include "absl/status/statusor.h"
 
 namespace asyra {
 
+// A failed check where FailedChecksThrow is alive.
+class CheckFailure : public std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+// Within its life a failed check of this thread throws CheckFailure: for the C
+// interface, whose callers outlive our bugs. Everywhere else it ends the
+// process.
+class FailedChecksThrow {
+ public:
+  FailedChecksThrow() { ++depth_; }
+  ~FailedChecksThrow() { --depth_; }
+  FailedChecksThrow(const FailedChecksThrow&) = delete;
+  FailedChecksThrow& operator=(const FailedChecksThrow&) = delete;
+  static bool alive() { return depth_ > 0; }
+
+ private:
+  inline static thread_local int depth_ = 0;
+};
+
 [[noreturn]] inline void CheckFailed(const char* file, int line,
                                      const char* what,
                                      const std::string& detail = "") {
+  if (FailedChecksThrow::alive()) {
+    throw CheckFailure(std::string(file) + ":" + std::to_string(line) +
+                       ": check failed: " + what + " " + detail);
+  }
   std::fprintf(stderr, "%s:%d: check failed: %s %s\n", file, line, what,
                detail.c_str());
   std::abort();

@@ -6,12 +6,6 @@
 namespace asyra {
 namespace {
 
-bool AllDigits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
-}
-
 // In alphabetical order.
 constexpr std::string_view kOps[] = {"_to_copy",
                                      "abs",
@@ -91,6 +85,12 @@ constexpr std::string_view kOps[] = {"_to_copy",
                                      "zeros_like"};
 
 }  // namespace
+
+bool AllDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= '0' && c <= '9';
+  });
+}
 
 bool IsExporterName(std::string_view name) {
   if (name.find("onnx::") != std::string_view::npos) return true;

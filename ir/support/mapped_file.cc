@@ -8,13 +8,16 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ir/support/file.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 
 absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(
     const std::string& path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASYRA_RETURN_IF_ERROR(CheckPath(path));
+  // A pipe is refused below, not waited for.
+  int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return NotFound("{}: {}", path, std::strerror(errno));
   std::shared_ptr<MappedFile> file(new MappedFile(path, fd));
   ASYRA_RETURN_IF_ERROR(Annotate(file->Map(), path));

@@ -246,10 +246,14 @@ std::string Rewriter::UniqueInputName(std::string_view name) {
   return unique;
 }
 
+void Rewriter::SetData(const std::string& name, const Tensor& data) {
+  if (new_weights_ == nullptr) new_weights_ = std::make_shared<WeightStore>();
+  new_weights_->Set(name, data);
+}
+
 ValueId Rewriter::Weight(std::string_view name, const Tensor& data) {
   std::string unique = UniqueInputName(name);
-  if (new_weights_ == nullptr) new_weights_ = std::make_shared<WeightStore>();
-  new_weights_->Set(unique, data);
+  SetData(unique, data);
   auto origin = std::make_shared<WeightOrigin>();
   origin->tensor = unique;
   origin->shape = data.shape();
@@ -263,10 +267,7 @@ ValueId Rewriter::PartOfWeight(ValueId like, std::string_view name,
                                std::shared_ptr<const WeightOrigin> origin,
                                const Tensor* data) {
   std::string unique = UniqueInputName(name);
-  if (data != nullptr) {
-    if (new_weights_ == nullptr) new_weights_ = std::make_shared<WeightStore>();
-    new_weights_->Set(unique, *data);
-  }
+  if (data != nullptr) SetData(unique, *data);
   return NewInput(unique, type,
                   {.role = input(like).role, .origin = std::move(origin)});
 }

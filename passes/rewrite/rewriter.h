@@ -119,6 +119,8 @@ class Rewriter {
   std::vector<int> input_of_;  // index into inputs_ by value; -1 otherwise
   std::vector<Input> inputs_;
   std::deque<Op> ops_;  // a deque: rules hold pointers while they add
+  void SetData(const std::string& name, const Tensor& data);
+
   std::shared_ptr<WeightStore> new_weights_;
   absl::flat_hash_set<std::string> input_names_;
   absl::flat_hash_map<size_t, absl::InlinedVector<int, 1>> by_hash_;

@@ -46,7 +46,8 @@ AblationRow RowOf(const std::string& name, const Program& program,
 absl::StatusOr<std::vector<AblationRow>> Ablation(
     const Program& program, const ScheduleOptions& options,
     PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   std::vector<AblationRow> rows = {RowOf("baseline", program, context)};
   ASYRA_ASSIGN_OR_RETURN(Program tiled, Tiled(program, options, context));
   rows.push_back(RowOf("+tile", tiled, context));

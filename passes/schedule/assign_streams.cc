@@ -189,7 +189,8 @@ class Search {
 
 absl::StatusOr<bool> AssignStreams(Program& program, const PassOptions& options,
                                    PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   Search search(program, *context.costs);
   double before_us = search.makespan_us();
   if (options.Bool("second")) search.MoveChains(context);

@@ -344,11 +344,13 @@ absl::StatusOr<BucketResult> BucketTiles(const Program& program,
 
 absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
                             PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   BucketOptions bucket;
   const Machine& machine = context.costs->machine();
-  bucket.memory_bytes = ValueBytes(
-      CapacityBytes(options.Float("memory_gib"), machine), program, machine);
+  ASYRA_ASSIGN_OR_RETURN(int64_t capacity,
+                         ReadCapacity(options.Float("memory_gib"), machine));
+  bucket.memory_bytes = ValueBytes(capacity, program, machine);
   ASYRA_ASSIGN_OR_RETURN(bucket.steps, IntOption(options, "steps"));
   bucket.join = options.Bool("join");
   ASYRA_ASSIGN_OR_RETURN(BucketResult result,

@@ -37,7 +37,8 @@ absl::StatusOr<int> FormOverlaps(Program& program,
 absl::StatusOr<bool> FormOverlapsPass(Program& program,
                                       const PassOptions& options,
                                       PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   OverlapOptions own{.gathers = options.Bool("gathers"),
                      .reductions = options.Bool("reductions"),
                      .always = options.Bool("always"),

@@ -224,7 +224,8 @@ bool HasReductionsInReach(const Program& program, const Machine& machine) {
 absl::StatusOr<bool> FuseReductionsPass(Program& program,
                                         const PassOptions& options,
                                         PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   FuseReductionsOptions own{.gathers = options.Bool("gathers"),
                             .always = options.Bool("always")};
   ASYRA_ASSIGN_OR_RETURN(int count,

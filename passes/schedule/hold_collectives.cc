@@ -214,7 +214,8 @@ int HoldCollectives(Program& program, const CostModel& costs, double layers) {
 absl::StatusOr<bool> HoldCollectivesPass(Program& program,
                                          const PassOptions& options,
                                          PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   double layers = options.Float("layers");
   if (layers < 0)
     return Invalid("layers is {}, it must not be negative", layers);

@@ -49,6 +49,8 @@ struct OrderRule {
   std::vector<ClassPriority> classes;
 };
 
+inline constexpr int kMostSearchSteps = 10'000'000;
+
 struct OrderSearchOptions {
   // How many orders may be simulated, the seeds always. The result depends on
   // it and on the program alone, not on the machine that searches.

@@ -9,6 +9,7 @@
 #include "ir/place_blocks.h"
 #include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
+#include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
@@ -32,13 +33,15 @@ int64_t BytesOutside(const Program& program) {
 }
 
 // What the device has for an arena, at least 1; 0: any number.
-int64_t RoomBytes(const Program& program, const PassOptions& options,
-                  const PassContext& context) {
+absl::StatusOr<int64_t> RoomBytes(const Program& program,
+                                  const PassOptions& options,
+                                  const PassContext& context) {
   if (context.costs == nullptr) return 0;
   const Machine& machine = context.costs->machine();
-  int64_t capacity = ValueBytes(
-      CapacityBytes(options.Float("memory_gib"), machine), program, machine);
-  return BytesLeft(capacity, BytesOutside(program));
+  ASYRA_ASSIGN_OR_RETURN(int64_t capacity,
+                         ReadCapacity(options.Float("memory_gib"), machine));
+  return BytesLeft(ValueBytes(capacity, program, machine),
+                   BytesOutside(program));
 }
 
 // Offsets of all values, and how many bytes they need.
@@ -68,7 +71,7 @@ absl::StatusOr<bool> PlanMemoryPass(Program& program,
                                     PassContext& context) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);
-  int64_t room = RoomBytes(program, options, context);
+  ASYRA_ASSIGN_OR_RETURN(int64_t room, RoomBytes(program, options, context));
   Placed placed = Place(program, MemoryBlocks(program, order, def_use), room);
   if (room > 0 && placed.bytes > room) {
     // Long chains of results in place leave gaps. A schedule was found to fit

@@ -12,8 +12,6 @@
 namespace asyra {
 namespace {
 
-constexpr int kMostSteps = 10'000'000;
-
 class RoundRobin {
  public:
   explicit RoundRobin(const Program& program)
@@ -117,7 +115,8 @@ absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
     return Invalid("unknown scheduler {}, known are {}", scheduler,
                    absl::StrJoin(Schedulers(), ", "));
   }
-  if (costs == nullptr) return Invalid("search needs costs: give --machine");
+  if (costs == nullptr)
+    return Invalid("search needs costs: there are none in PassContext::costs");
   CostedProgram costed(program, *costs);
   OrderSearchResult found =
       SearchOrder(costed,
@@ -136,8 +135,8 @@ absl::StatusOr<bool> Reorder(Program& program, const PassOptions& options,
                              PassContext& context) {
   OrderSearchOptions search;
   int64_t steps = options.Int("steps");
-  if (steps < 1 || steps > kMostSteps) {
-    return Invalid("steps is {}, not 1 to {}", steps, kMostSteps);
+  if (steps < 1 || steps > kMostSearchSteps) {
+    return Invalid("steps is {}, not 1 to {}", steps, kMostSearchSteps);
   }
   search.steps = static_cast<int>(steps);
   ASYRA_ASSIGN_OR_RETURN(std::vector<int> order,

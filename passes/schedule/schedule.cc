@@ -10,7 +10,6 @@
 #include "absl/algorithm/container.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
-#include "ir/support/units.h"
 #include "passes/analysis/lanes.h"
 #include "passes/schedule/candidate.h"
 #include "passes/schedule/candidate_search.h"
@@ -23,8 +22,6 @@
 namespace asyra {
 namespace {
 
-// Number of layers of the short program, on which decisions are made.
-constexpr int kLayers = 4;
 // One in so many steps is spent on the whole program, in addition, and no more
 // than one in so much of the work.
 constexpr int kShareOfWhole = 10, kWorkOfWhole = 4;
@@ -50,7 +47,7 @@ class Scheduler {
         options_(options),
         capacity_bytes_(capacity_bytes),
         context_(context),
-        shorter_(Shorten(program, kLayers, &cut_bytes_)),
+        shorter_(Shorten(program, kScheduledLayers, &cut_bytes_)),
         whole_(program, options, capacity_bytes, *context.costs) {}
 
   absl::StatusOr<ScheduleResult> Run() {
@@ -80,12 +77,11 @@ class Scheduler {
       ASYRA_ASSIGN_OR_RETURN(candidates, search_->Round(kFirstRound, &first));
     }
     SortCandidates(&candidates);
-    if (candidates.size() > kSmallestFollowed) {
-      candidates.resize(kSmallestFollowed);
-    }
+    candidates.resize(std::min(candidates.size(), kSmallestFollowed));
     ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), kSmallestFollowed));
     if (Searching()) ImproveBest(StepsOfWhole(kFirstRound));
     ASYRA_RETURN_IF_ERROR(TakeSmallest());
+    if (best_ < 0) return whole_.NothingFits();
     Finish();
     return std::move(result_);
   }
@@ -419,21 +415,13 @@ class Scheduler {
   std::map<std::string, int64_t> bytes_of_;  // by the text of a program
 };
 
-// All that computes, alone.
-double ComputeUs(const Program& program, const CostModel& costs) {
-  double sum = 0;
-  for (const OpCost& cost : EstimateCosts(program, costs)) {
-    if (cost.is_compute) sum += cost.time_us;
-  }
-  return sum;
-}
-
 }  // namespace
 
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   const Machine& machine = context.costs->machine();
   if (options.smallest) {
     return Scheduler(program, options, /*capacity_bytes=*/1, context)
@@ -452,35 +440,6 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
   auto result = Scheduler(program, options, 0, context).Run();
   if (result.ok()) result->fits = false;
   return result;
-}
-
-absl::StatusOr<Merit> FirstLook(const Program& program,
-                                const ScheduleOptions& options,
-                                PassContext& context, int* steps) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
-  int64_t capacity = options.capacity_bytes.value_or(
-      CapacityBytes(/*gib=*/-1, context.costs->machine()));
-  int64_t cut_bytes = 0;
-  Program shorter = Shorten(program, kLayers, &cut_bytes);
-  int taken = 0;
-  auto look =
-      CandidateSearch(shorter, cut_bytes, options, capacity, context, &taken)
-          .FirstLook();
-  if (steps != nullptr) *steps += taken;
-  if (!look.ok()) return look;
-  // The layers that were cut compute at least. Shorter programs of two
-  // strategies may have different numbers of them.
-  look->makespan_us +=
-      ComputeUs(program, *context.costs) - ComputeUs(shorter, *context.costs);
-  return look;
-}
-
-absl::Status NothingFits(int64_t capacity_bytes, int64_t least_bytes) {
-  return absl::ResourceExhaustedError(fmt::format(
-      "no schedule found fits in {} of a device: the least that one takes is "
-      "{}, {} too much",
-      BytesText(capacity_bytes), EnoughGib(least_bytes),
-      BytesText(least_bytes - capacity_bytes)));
 }
 
 bool IsRefusal(const absl::Status& status) {

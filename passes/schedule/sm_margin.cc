@@ -89,7 +89,8 @@ bool KeepSmMarginBesideCollectives(Program& program) {
 absl::StatusOr<bool> LeaveSmMarginPass(Program& program,
                                        const PassOptions& options,
                                        PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   int64_t sms = options.Int("sms");
   int64_t most = context.costs->machine().gpu.sms - 1;
   if (sms < 1 || sms > most) {

@@ -80,7 +80,8 @@ Program LayOut(const Program& program, const StreamLayout& layout,
 absl::StatusOr<bool> LayOutStreamsPass(Program& program,
                                        const PassOptions& options,
                                        PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   StreamLayout layout{.serialised = options.Bool("serialise")};
   std::string side = options.Get<std::string>("second");
   const auto* name = absl::c_find(kSideNames, side);

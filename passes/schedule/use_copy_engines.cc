@@ -46,7 +46,8 @@ int UseCopyEngines(Program& program, const CostModel& costs) {
 
 absl::StatusOr<bool> UseCopyEnginesPass(Program& program, const PassOptions&,
                                         PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   if (UseCopyEngines(program, *context.costs) > 0) return true;
   context.Remark(
       "use_copy_engines: no collective that they carry about as fast");

@@ -7,8 +7,8 @@
 #include "absl/algorithm/container.h"
 #include "fmt/format.h"
 #include "ir/support/units.h"
+#include "passes/schedule/capacity_error.h"
 #include "passes/schedule/cost_noise.h"
-#include "passes/schedule/schedule.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {

@@ -226,7 +226,8 @@ absl::StatusOr<bool> DecomposeOverHosts(Program& program,
   bool always = options.Bool("always");
   if (host < 0) return Invalid("host is {}, it must not be negative", host);
   if (context.costs == nullptr && (host == 0 || !always)) {
-    return Invalid("needs to know the machine: give --machine");
+    return Invalid(
+        "needs costs of a machine: there are none in PassContext::costs");
   }
   if (host == 0) host = context.costs->machine().gpus_per_host;
   std::vector<AxisSplit> splits = SplitsAt(program.mesh, host);

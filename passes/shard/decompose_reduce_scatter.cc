@@ -81,7 +81,9 @@ absl::StatusOr<bool> DecomposeReduceScatter(Program& program,
                                             PassContext& context) {
   bool copyable = options.Bool("copyable");
   if (copyable && context.costs == nullptr) {
-    return Invalid("copyable needs to know the machine: give --machine");
+    return Invalid(
+        "copyable needs costs of a machine: there are none in "
+        "PassContext::costs");
   }
   Decomposer decomposer(program, copyable ? context.costs : nullptr);
   ASYRA_ASSIGN_OR_RETURN(Program decomposed, decomposer.Run());

@@ -215,7 +215,8 @@ double OpsUs(const Program& program, const CostModel& costs) {
 
 absl::StatusOr<bool> ExchangeRows(Program& program, const PassOptions&,
                                   PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   const std::vector<Site> sites = SiteFinder(program).Find();
   if (sites.empty()) return false;
   std::vector<Site> chosen;

@@ -381,7 +381,7 @@ absl::StatusOr<bool> Pays(const Program& whole, const Program& padded,
     return true;
   }
   if (context.costs == nullptr) {
-    return Invalid("no costs to decide by: give --machine");
+    return Invalid("needs costs: there are none in PassContext::costs");
   }
   // If neither can be planned, plan_sharding reports the error.
   auto whole_us = PlannedUs(whole, options, *context.costs);

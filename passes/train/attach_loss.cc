@@ -71,9 +71,11 @@ class LossAttacher {
     for (const Output* output : losses.empty() ? others : losses) {
       candidates.push_back(from_.output_name(*output));
     }
-    return Invalid("{} outputs may be the {}: {}; name one of them (--loss)",
-                   candidates.size(), losses.empty() ? "logits" : "loss",
-                   ShortList(candidates));
+    return Invalid(
+        "{} outputs may be the {}: {}; name one of them (option output, flag "
+        "--loss)",
+        candidates.size(), losses.empty() ? "logits" : "loss",
+        ShortList(candidates));
   }
 
   absl::Status TakeLoss(ValueId loss) {

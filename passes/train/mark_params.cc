@@ -80,7 +80,7 @@ void NameNumbers(const Program& program,
     }
   }
   if (names.empty()) return;
-  context.Remark("trained: {} (single numbers; --freeze leaves them)",
+  context.Remark("trained: {} (single numbers; freeze leaves them)",
                  ShortList(names));
 }
 

@@ -37,10 +37,10 @@ MODELS = [
 ]
 # In turn, one for each model beside its own schedule.
 BAD = [
-    "--tiles 4 --scheduler serial --no-bucket",
-    "--tiles 2 --scheduler round_robin --no-bucket",
-    "--tiles 4 --scheduler segrr --no-bucket --tp-strategy sequence",
-    "--tiles 2 --scheduler serial --no-bucket --no-fuse",
+    "--tiles 4 --scheduler serial",
+    "--tiles 2 --scheduler round_robin",
+    "--tiles 4 --scheduler segrr --tp-strategy sequence",
+    "--tiles 2 --scheduler serial --no-fuse",
     # Costs of another machine, on which links are slow.
     "--set nvlink*=0.1",
 ]

@@ -7,7 +7,7 @@
 #include <new>
 #include <string>
 
-#include "c/asyra.h"
+#include "c/handles.h"
 #include "gtest/gtest.h"
 #include "tests/support/replace_new.h"
 #include "tests/train/small_training.h"
@@ -141,11 +141,16 @@ TEST_F(OutOfMemory, OfTrainersIsACode) {
   asyra_trainer_free(trainer);
 }
 
-TEST(Exceptions, AreCodes) {
-  // std::string is not made of a null pointer.
-  asyra_program* program = nullptr;
-  EXPECT_EQ(asyra_program_load(nullptr, nullptr, &program), ASYRA_INTERNAL);
-  EXPECT_NE(std::string(asyra_last_error()), "");
+TEST(FailedChecks, AreCodes) {
+  EXPECT_EQ(c::Guarded({},
+                       [] {
+                         ASYRA_CHECK(1 + 1 == 3);
+                         return absl::OkStatus();
+                       }),
+            ASYRA_INTERNAL);
+  EXPECT_NE(std::string(asyra_last_error()).find("check failed: 1 + 1 == 3"),
+            std::string::npos)
+      << asyra_last_error();
 }
 
 }  // namespace

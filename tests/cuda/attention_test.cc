@@ -84,14 +84,22 @@ constexpr Sample kSamples[] = {
      "f16[1,4,1,90], i64[2], f16[4]) {causal=true, offset=20, softcap=3.0, "
      "scale=0.05}",
      1, 2},
-    {"attention_grad(bf16[1,70,4,64], bf16[1,70,2,64], bf16[1,70,2,64], "
-     "bf16[1,70,4,64], f32[1,4,70], bf16[1,70,4,64], f32[4]) "
+    // Heads of 60 are left to kernels that keep weights in single precision.
+    {"attention_grad(bf16[1,70,4,60], bf16[1,70,2,60], bf16[1,70,2,60], "
+     "bf16[1,70,4,60], f32[1,4,70], bf16[1,70,4,60], f32[4]) "
      "{of=\"qkv\", causal=true, scale=0.05}",
      -1, 1},
     {"attention_grad(f16[2,70,4,40], f16[2,90,2,40], f16[2,90,2,24], "
      "f16[2,70,4,24], f32[2,4,70], f16[2,70,4,24], i64[2]) "
      "{of=\"qkv\", causal=true, window=30, scale=0.05}",
      -1, 1},
+    {"attention(bf16[2,200,4,128], bf16[2,300,2,128], bf16[2,300,2,128], "
+     "bool[1,1,200,300]) {causal=true, offset=100, scale=0.05}"},
+    {"attention(bf16[1,140,4,256], bf16[1,140,2,256], bf16[1,140,2,256], "
+     "bf16[1,4,140,140], f32[4]) {softcap=5.0, window=33, scale=0.05}"},
+    {"attention(f16[2,140,4,80], f16[2,141,2,80], f16[2,141,2,80], "
+     "f32[2,1,140,141], i64[2]) {scale=0.05}",
+     1, 3},
     // With log sums.
     {"attention(bf16[2,128,4,64], bf16[2,128,2,64], bf16[2,128,2,64]) "
      "{causal=true, scale=0.05, log_sums=true}"},
@@ -113,20 +121,24 @@ constexpr double kGradientTolerance = 1e-2;  // of a result's largest element
 
 struct GradientCase {
   std::string_view q, k, v, y, log_sums, attrs;
+  std::string_view extra = "";  // the type of a mask, lengths or sinks
 };
 
 // Attention and its gradients in a program, so that results fit operands.
 Program GradientProgram(const GradientCase& c) {
+  bool more = !c.extra.empty();
   return ParseVerified(fmt::format(
       "asyra 1 global\n"
-      "program @main(%q: {0}, %k: {1}, %v: {2}, %dy: {3}) -> "
+      "program @main(%q: {0}, %k: {1}, %v: {2}, %dy: {3}{6}) -> "
       "({3}, {4}, {0}, {1}, {2}) {{\n"
-      "  %y, %l = attention(%q, %k, %v) {{{5}, log_sums=true}} : {3}, {4}\n"
-      "  %dq, %dk, %dv = attention_grad(%q, %k, %v, %y, %l, %dy) "
+      "  %y, %l = attention(%q, %k, %v{7}) {{{5}, log_sums=true}} : {3}, {4}\n"
+      "  %dq, %dk, %dv = attention_grad(%q, %k, %v, %y, %l, %dy{7}) "
       "{{{5}, of=\"qkv\"}} : {0}, {1}, {2}\n"
       "  return %y, %l, %dq, %dk, %dv\n"
       "}}\n",
-      c.q, c.k, c.v, c.y, c.log_sums, c.attrs));
+      c.q, c.k, c.v, c.y, c.log_sums, c.attrs,
+      more ? fmt::format(", %extra: {}", c.extra) : "",
+      more ? ", %extra" : ""));
 }
 
 double Largest(const Tensor& tensor) {
@@ -178,7 +190,21 @@ constexpr GradientCase kGradients[] = {
      "causal=true, window=50, offset=100, scale=0.05"},
     {"bf16[1,40,8,64]", "bf16[1,200,1,64]", "bf16[1,200,1,64]",
      "bf16[1,40,8,64]", "f32[1,8,40]", "causal=true, offset=160, scale=0.05"},
-    // Left to our own kernel.
+    {"bf16[3,64,4,64]", "bf16[3,96,2,64]", "bf16[3,96,2,64]", "bf16[3,64,4,64]",
+     "f32[3,4,64]", "causal=true, scale=0.05", "i32[3]"},
+    // Left to our own kernels.
+    {"bf16[2,70,4,64]", "bf16[2,290,2,64]", "bf16[2,290,2,64]",
+     "bf16[2,70,4,64]", "f32[2,4,70]", "scale=0.05", "bool[2,1,70,290]"},
+    {"f16[2,150,4,128]", "f16[2,150,2,128]", "f16[2,150,2,128]",
+     "f16[2,150,4,128]", "f32[2,4,150]", "causal=true, scale=0.05",
+     "f16[1,4,150,150]"},
+    {"bf16[1,150,4,192]", "bf16[1,150,2,192]", "bf16[1,150,2,128]",
+     "bf16[1,150,4,128]", "f32[1,4,150]",
+     "causal=true, softcap=3.0, window=40, scale=0.05", "f32[4]"},
+    {"bf16[1,70,4,64]", "bf16[1,70,2,64]", "bf16[1,70,2,64]", "bf16[1,70,4,64]",
+     "f32[1,4,70]", "causal=true, scale=0.05", "f32[4]"},
+    {"bf16[2,70,2,80]", "bf16[2,131,2,80]", "bf16[2,131,2,80]",
+     "bf16[2,70,2,80]", "f32[2,2,70]", "scale=0.05", "f32[2,1,1,131]"},
     {"f16[2,70,4,40]", "f16[2,90,2,40]", "f16[2,90,2,24]", "f16[2,70,4,24]",
      "f32[2,4,70]", "causal=true, offset=20, softcap=3.0, scale=0.05"},
 };

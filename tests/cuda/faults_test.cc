@@ -94,7 +94,7 @@ TEST(CudaFaults, ARankThatStallsIsNamed) {
     return absl::OkStatus();
   });
   EXPECT_THAT(results[0].ToString(),
-              HasSubstr("has not ended within 2 s, not begun on ranks 1"));
+              HasSubstr("has not ended within 2 s, not begun on rank 1"));
   EXPECT_THAT(results[1].ToString(), HasSubstr("rank 0 failed"));
 }
 
@@ -117,7 +117,7 @@ void ExpectNobodyWaitsForever(const std::string& program) {
       },
       program, &carried);
   EXPECT_THAT(stalled[0].ToString(),
-              HasSubstr("has not ended within 2 s, not begun on ranks 1"));
+              HasSubstr("has not ended within 2 s, not begun on rank 1"));
   EXPECT_THAT(stalled[1].ToString(), HasSubstr("rank 0 failed"));
   EXPECT_EQ(carried, 2 * 2) << "of each rank, once in each run";
 }

@@ -27,8 +27,8 @@ SEARCH_STEPS = None if os.environ.get("ASYRA_ALL_SEARCHES") else 20
 
 
 def as_run(flags):
-  """The recorded flags, searches cut."""
-  flags = list(flags)
+  """The recorded flags that do something, searches cut."""
+  flags = runs.without_idle(flags)
   if SEARCH_STEPS and "--search-steps" in flags:
     at = flags.index("--search-steps") + 1
     flags[at] = str(min(int(flags[at]), SEARCH_STEPS))

@@ -46,6 +46,29 @@ def schedule_flags(rng):
   return flags
 
 
+def without_idle(flags):
+  """The tools refuse flags that change nothing beside the others."""
+  drop = set()
+  if "--scheduler" in flags:
+    drop |= {"--no-bucket", "--no-join"}
+    if flags[flags.index("--scheduler") + 1] != "search":
+      drop |= {"--search-steps"}
+  if "--no-bucket" in flags:
+    drop |= {"--no-join"}
+  if "--no-fuse" in flags:
+    drop |= {"--epilogues"}
+  for axis in ["tp", "ep"]:
+    if not re.search(rf"--{axis} |\b{axis}=", " ".join(flags)):
+      drop |= {f"--{axis}-strategy"}
+  kept, takes_value = [], False
+  for flag in flags:
+    if flag[:2] == "--":
+      takes_value = flag not in drop
+    if takes_value:
+      kept.append(flag)
+  return kept
+
+
 def careful_flags(rng):
   """What makes the device look harder."""
   roll = rng.random()
@@ -65,8 +88,8 @@ def draw_runs(rng, count):
   runs = [["--no-fuse"] if rng.random() < 0.15 else [],
           ["--device", "interpreter"]]
   for _ in range(count):
-    runs.append([*rng.choice(MESHES).split(), *schedule_flags(rng),
-                 *careful_flags(rng)])
+    flags = [*rng.choice(MESHES).split(), *schedule_flags(rng)]
+    runs.append([*without_idle(flags), *careful_flags(rng)])
   return runs
 
 

@@ -237,7 +237,7 @@ for mode in sys.argv[2].split(","):
     self.path("one.table", before[:len(before) // 2])
     self.fails("one.table: line", *keep)
     os.remove(self.path("one.table"))
-    self.fails("one.table: cannot be opened", *keep)
+    self.fails("one.table: No such file or directory", *keep)
     machine.pop("measurements")
     self.path("one.machine", json.dumps(machine))
     self.fails("--keep: " + one + " names no measurements", *keep)

@@ -160,6 +160,9 @@ class Input(ToolTest):
     self.assertEqual(read_npy(os.path.join(out, "logits.npy"))[1], (1, 5, 256))
     self.fails("no input is called ids, there is input_ids", "asyra-run", LLAMA,
                "--input", "ids=[[1,2,3]]")
+    # Whether or not their shapes are known.
+    self.fails("no input is called foo, there ", "asyra-run", LLAMA, "--input",
+               "foo=1")
     self.fails("give --dim batch=N --dim seq=N", "asyra-run", LLAMA, "--input",
                "input_ids=1,2,3")
     self.passes("asyra-run", LLAMA, "--input", "input_ids=1,2,3", "--dim",

@@ -256,8 +256,7 @@ program @p(%x: f32[4, 8], %w: f32[8, {2 * count}] weight)
     # Four times as many collectives as without a schedule, none of them hidden
     # and all of them slow.
     bad = [LLAMA, *DIMS, "--tp", "2", "--tiles", "4", "--scheduler", "serial",
-           "--no-bucket", "--inject-comm-us", "4000", "--check",
-           recorded(LLAMA)]
+           "--inject-comm-us", "4000", "--check", recorded(LLAMA)]
     said = json.loads(self.passes("asyra-run", *bad, "--gate", "measured",
                                   "--json"))
     gate = said["gate"]

@@ -8,6 +8,7 @@ import sys
 import unittest
 
 from cli_check import Check
+from cli_disk import Disk
 from cli_files import Files
 from cli_flags import Flags
 from cli_input import Input

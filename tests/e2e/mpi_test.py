@@ -5,6 +5,7 @@ Usage: mpi_test.py SOURCE_DIR TOOLS_DIR MPIRUN
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,17 +114,18 @@ class Mpi(ToolTest):
   def test_ranks_pass_a_gate_together(self):
     self.own_cache()
     bad = [LLAMA, *DIMS, "--tp", "2", "--tiles", "4", "--scheduler", "serial",
-           "--no-bucket", "--inject-comm-us", "4000", "--gate", "measured",
-           "--check",
+           "--inject-comm-us", "4000", "--gate", "measured", "--check",
            os.path.join(os.path.dirname(LLAMA), "test_data_set_0")]
     text = self.ranks_pass(2, *bad)
-    self.assertIn("gate: kept unscheduled: median ", text)
+    # Which one is faster is measured, and not the same on a loaded machine.
+    kept = r"gate: kept (scheduled|unscheduled): median "
+    self.assertRegex(text, kept)
+    name = re.search(kept, text).group(1)
     self.assertRegex(text, r"\n\d+ all_reduce\(tp\) by messages of MPI\n")
-    self.assertIn("gate: kept unscheduled (remembered): median ",
+    self.assertIn(f"gate: kept {name} (remembered): median ",
                   self.ranks_pass(2, *bad))
     # Threads are another machine.
-    self.assertIn("gate: kept unscheduled: median ",
-                  self.passes("asyra-run", *bad))
+    self.assertRegex(self.passes("asyra-run", *bad), kept)
 
   def test_every_tiny_model_under_some_schedule(self):
     models = os.path.join(SOURCE_DIR, "models")
@@ -138,7 +140,7 @@ class Mpi(ToolTest):
       with self.subTest(model=name, scheduler=scheduler):
         self.ranks_pass(ranks, os.path.join(folder, "model.onnx"), *dims,
                         *mesh.split(), "--tiles", tiles, "--scheduler",
-                        scheduler, "--no-bucket", "--check",
+                        scheduler, "--check",
                         os.path.join(folder, "test_data_set_0"))
 
   def test_a_rank_that_is_killed_is_named(self):

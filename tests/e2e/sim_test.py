@@ -215,7 +215,7 @@ program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
     self.passes("asyra-sim", "run", *MODEL, "--capacity", "0")
     for flag in ["--capacity", "--memory-gib"]:
       for gib in ["-1", "nan"]:
-        self.fails(f"{flag}: {gib} is no number of at least 0", "asyra-sim",
+        self.fails(f"{flag}: {gib} is no number of GiB of at least 0", "asyra-sim",
                    "run", *MODEL, flag, gib)
     self.fails("excludes", "asyra-sim", "run", *MODEL, "--capacity", "1",
                "--memory-gib", "1")

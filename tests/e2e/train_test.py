@@ -52,8 +52,7 @@ class Losses(TrainTest):
     self.assertNotEqual(self.losses(*model, "--seed", "2"), alone)
 
   def test_chunks_of_the_loss_give_the_same_losses(self):
-    # Nothing joins them again.
-    mesh = ["--dp", "2", "--tp", "2", "--no-bucket"]
+    mesh = ["--dp", "2", "--tp", "2"]
     for model in [LLAMA, GPT2]:
       exact = [model, *SHAPE, "--dtype", "f64", *mesh]
       whole = self.losses(*exact, "--loss-chunks", "1")

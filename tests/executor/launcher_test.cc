@@ -104,13 +104,17 @@ TEST(Launcher, WhatIsWrongIsNamed) {
 
 TEST(Launcher, WhereRanksMeet) {
   Variables variables;
-  auto meet = [&](int64_t local_ranks) -> std::string {
-    absl::StatusOr<Rendezvous> at = FindRendezvous(
+  auto find = [&](int64_t local_ranks) {
+    return FindRendezvous(
         {.ranks = 4, .local_ranks = local_ranks, .host = "here"},
         [&](const char* name) {
           auto found = variables.find(name);
           return found == variables.end() ? nullptr : found->second.c_str();
         });
+  };
+  auto listen = [&] { return find(2).value().listen; };
+  auto meet = [&](int64_t local_ranks) -> std::string {
+    absl::StatusOr<Rendezvous> at = find(local_ranks);
     return at.ok() ? at->host + ":" + std::to_string(at->port)
                    : at.status().ToString();
   };
@@ -120,6 +124,9 @@ TEST(Launcher, WhereRanksMeet) {
   EXPECT_EQ(meet(2), "node1:1234");
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   EXPECT_EQ(meet(2), "node1:1235");
+  EXPECT_EQ(listen(), "");
+  variables["ASYRA_LISTEN"] = "0.0.0.0";
+  EXPECT_EQ(listen(), "0.0.0.0");
   variables["MASTER_PORT"] = "65535";
   EXPECT_NE(meet(2).find("MASTER_PORT is 65536"), std::string::npos);
 }

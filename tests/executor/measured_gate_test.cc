@@ -487,7 +487,7 @@ TEST_F(MeasuredGate, RanksThatSocketsConnectDecideTheSame) {
     return Parse(text + "  return " + last + "\n}\n");
   };
   std::vector<Program> programs = {alone(10, 1), alone(0, 10), alone(6, 6)};
-  int port = ASYRA_VALUE(Listener::Create(0))->port();
+  int port = ASYRA_VALUE(Listener::Create("127.0.0.1", 0))->port();
   std::vector<absl::Status> statuses(2);
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < 2; ++rank) {

@@ -11,6 +11,7 @@ namespace asyra {
 namespace {
 
 using onnx_import::MayBeParameter;
+using testing::AllOf;
 using testing::HasSubstr;
 
 Tensor Number(double number) {
@@ -120,6 +121,55 @@ TEST(ExportOnnx, ReplacesTensorsAndKeepsTheRest) {
   std::ifstream file(to, std::ios::binary);
   ASSERT_TRUE(written.ParseFromIstream(&file));
   EXPECT_EQ(written.producer_name(), "somebody");
+}
+
+void StoreOutside(onnx::TensorProto* tensor, const std::string& location,
+                  int64_t offset, int64_t length) {
+  tensor->clear_raw_data();
+  tensor->set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] :
+       {std::pair("location", location),
+        std::pair("offset", std::to_string(offset)),
+        std::pair("length", std::to_string(length))}) {
+    if (value == "-1") continue;
+    auto* entry = tensor->add_external_data();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+}
+
+// One model whose data is in a file beside it, written into another folder.
+TEST(ExportOnnx, CopiesDataFromTheModelsFolder) {
+  ModelBuilder model = Linear("w", "n");
+  model.Floats("b", {0, 0}, {2}).Node("Add", {"y", "b"}, {"z"}).Output("z");
+  std::filesystem::path folder = ModelBuilder::TestFolder() / "from";
+  std::filesystem::create_directories(folder);
+  float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  std::ofstream(folder / "data.bin", std::ios::binary)
+      .write(reinterpret_cast<const char*>(values), sizeof(values));
+  StoreOutside(model.graph().mutable_initializer(0), "data.bin", 0, 24);
+  // Without a length: all that is behind the offset.
+  StoreOutside(model.graph().mutable_initializer(1), "data.bin", 24, -1);
+  std::string from = (folder / "from.onnx").string();
+  std::string to = (ModelBuilder::TestFolder() / "copied.onnx").string();
+  std::ofstream(from, std::ios::binary) << model.model.SerializeAsString();
+  WeightStore tensors;
+  tensors.Set("w",
+              Tensor::FromDoubles(DType::kF32, {3, 2}, {9, 8, 7, 6, 5, 4}));
+  ASYRA_CHECK_OK(ExportOnnx(from, tensors, to));
+  Program program = ASYRA_VALUE(ImportOnnx(to));
+  EXPECT_EQ(program.weights->Find("w")->ToDoubles(),
+            (std::vector<double>{9, 8, 7, 6, 5, 4}));
+  EXPECT_EQ(program.weights->Find("b")->ToDoubles(),
+            (std::vector<double>{7, 8}));
+
+  StoreOutside(model.graph().mutable_initializer(1), "gone.bin", 24, 8);
+  std::ofstream(from, std::ios::binary) << model.model.SerializeAsString();
+  std::string refused = (ModelBuilder::TestFolder() / "refused.onnx").string();
+  EXPECT_THAT(ExportOnnx(from, tensors, refused).message(),
+              AllOf(HasSubstr("tensor 'b'"), HasSubstr("gone.bin")));
+  EXPECT_FALSE(std::filesystem::exists(refused));
+  EXPECT_FALSE(std::filesystem::exists(refused + "_data"));
 }
 
 TEST(ExportOnnx, RefusesTensorsThatTheModelDoesNotHave) {

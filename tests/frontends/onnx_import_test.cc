@@ -43,10 +43,10 @@ TEST(OnnxDims, TheirNamesAreKept) {
 TEST(OnnxDims, NamesWhatIsNotBound) {
   EXPECT_THAT(
       Negate({"batch", 3}).ImportError(),
-      HasSubstr("dim batch of input x is not bound: give --dim batch=N"));
+      HasSubstr("dim batch of input x is not bound: give dims batch=N"));
   EXPECT_THAT(Negate({"batch", "seq"}).ImportError(),
               AllOf(HasSubstr("batch of input x, seq of input x"),
-                    HasSubstr("--dim batch=N --dim seq=N")));
+                    HasSubstr("give dims batch=N,seq=N")));
 }
 
 TEST(OnnxDims, RefusesUnknownNamesAndBadSizes) {
@@ -81,20 +81,21 @@ TEST(OnnxDims, ExpressionsFollowFromOthers) {
                         "as 70"));
   // A hyphen is part of a name where its sides are no dimensions.
   EXPECT_THAT(Negate({"batch-size"}).ImportError(),
-              HasSubstr("give --dim batch-size=N"));
+              HasSubstr("give dims batch-size=N"));
 }
 
 TEST(OnnxDims, TheHintAsksForWhatIsNeededAndCanBePasted) {
   ModelBuilder model = Negate({"batch", "past + 1"});
   model.Input("p", kF32, {"past", "past + new", "new size"});
   EXPECT_THAT(
-      model.ImportError(),
+      std::string(
+          MessageOf(model.Import(ImportOptions{.says_flags = true}).status())),
       HasSubstr("batch of input x, new of input p, new size of input p, past "
                 "of input p: give --dim batch=N --dim new=N --dim 'new "
                 "size=N' --dim past=N"));
   // Nothing says that it is more than a name.
   EXPECT_THAT(Negate({"old + 1"}).ImportError(),
-              HasSubstr("give --dim 'old + 1=N'"));
+              HasSubstr("give dims old + 1=N"));
   EXPECT_EQ(Negate({"old + 1"}).ImportError({{"old", 4}}), "");
   EXPECT_EQ(Negate({"old + 1"}).ImportError({{"old + 1", 4}}), "");
   EXPECT_THAT(Negate({"old - 5"}).ImportError({{"old", 4}}),
@@ -146,7 +147,7 @@ TEST(OnnxDims, RecordedShapesBindWhatIsLeftOpen) {
       Shape({5, 5}));
   auto error = model.Import(ImportOptions{.shapes = {{"y", {3, 2}}}});
   EXPECT_THAT(std::string(MessageOf(error.status())),
-              HasSubstr("dim seq of input x:0 is not bound: give --dim seq=N"));
+              HasSubstr("dim seq of input x:0 is not bound: give dims seq=N"));
 }
 
 TEST(OnnxDims, AnInputMustBeATensorOfKnownRank) {

@@ -1,4 +1,6 @@
 // Files that are no models, and tensors in and beside models.
+#include <sys/stat.h>
+
 #include <random>
 
 #include "gmock/gmock.h"
@@ -281,6 +283,19 @@ TEST(OnnxReader, RefusesExternalDataOutsideTheFolder) {
                 HasSubstr("is not inside the model's folder"))
         << location;
   }
+}
+
+// Names of files end where they end, and a pipe is not waited for.
+TEST(OnnxReader, RefusesExternalDataThatIsNoFile) {
+  WriteFile("w.bin", std::string(16, 'x'));
+  EXPECT_THAT(External(std::string("w.bin\0x", 7), "0").ImportError(),
+              HasSubstr("w.bin\\0x': a path has no NUL byte"));
+  std::filesystem::path fifo = ModelBuilder::TestFolder() / "fifo";
+  std::filesystem::remove(fifo);
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(External("fifo", "0").ImportError(),
+              HasSubstr("fifo: not a regular file"));
+  std::filesystem::remove(fifo);
 }
 
 TEST(OnnxReader, RefusesLinksOutOfTheFolder) {

@@ -187,12 +187,12 @@ TEST(OnnxRoles, PatternsMustMatch) {
     return program.ok() ? "" : std::string(MessageOf(program.status()));
   };
   EXPECT_THAT(error({.data = "embed.*"}),
-              HasSubstr("--data 'embed.*' matches no input, there are ids, "
+              HasSubstr("data 'embed.*' matches no input, there are ids, "
                         "table, scale, up, ..."));
-  EXPECT_THAT(error({.weights = "u"}), HasSubstr("--weights 'u' matches no"));
+  EXPECT_THAT(error({.weights = "u"}), HasSubstr("weights 'u' matches no"));
   EXPECT_THAT(error({.weights = "u("}), HasSubstr("is no regular expression"));
   EXPECT_THAT(error({.data = "u.*", .weights = ".*p"}),
-              HasSubstr("input up matches both --data 'u.*' and --weights"));
+              HasSubstr("input up matches both data 'u.*' and weights"));
 }
 
 }  // namespace

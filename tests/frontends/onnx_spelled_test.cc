@@ -163,6 +163,52 @@ TEST(OnnxSpelled, LossOfLabelsThatCount) {
   EXPECT_THAT(loss("mean", true), ElementsAre(near(low)));
 }
 
+// Classes count 1 and 3, a label -1 not at all.
+TEST(OnnxSpelled, LossesOfWeightedClasses) {
+  auto loss = [](const char* op, const char* reduction, bool weighted) {
+    auto model =
+        WithX({3, 2}).Ints("labels", {0, 1, -1}).Floats("w", {1, 3}, {2});
+    std::vector<std::string> inputs = {"x", "labels"};
+    if (weighted) inputs.push_back("w");
+    model.Node(op, inputs, {"y"},
+               {{"reduction", reduction}, {"ignore_index", -1}});
+    return RunModel(model).ToDoubles();
+  };
+  auto near = [](double value) { return testing::DoubleNear(value, 1e-6); };
+  double low = std::log(1 + std::exp(1)), high = std::log(1 + std::exp(-1));
+  const char* entropy = "SoftmaxCrossEntropyLoss";
+  EXPECT_THAT(loss(entropy, "none", true),
+              ElementsAre(near(low), near(3 * high), near(0)));
+  EXPECT_THAT(loss(entropy, "sum", true), ElementsAre(near(low + 3 * high)));
+  EXPECT_THAT(loss(entropy, "mean", true),
+              ElementsAre(near((low + 3 * high) / 4)));
+  // x is 0, 1, 2, ...
+  const char* likelihood = "NegativeLogLikelihoodLoss";
+  EXPECT_THAT(loss(likelihood, "none", true),
+              ElementsAre(near(0), near(-9), near(0)));
+  EXPECT_THAT(loss(likelihood, "none", false),
+              ElementsAre(near(0), near(-3), near(0)));
+  EXPECT_THAT(loss(likelihood, "mean", true), ElementsAre(near(-9.0 / 4)));
+  EXPECT_THAT(loss(likelihood, "mean", false), ElementsAre(near(-1.5)));
+}
+
+TEST(OnnxSpelled, LabelsAndClassesMustFit) {
+  auto error = [](const char* op, std::vector<float> weights) {
+    auto count = static_cast<int64_t>(weights.size());
+    auto model = WithX({2, 2}).Ints("labels", {0, 1});
+    model.Floats("w", std::move(weights), {count});
+    model.Node(op, {"x", "labels", "w"}, {"y"});
+    return model.ImportError();
+  };
+  for (const char* op :
+       {"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"}) {
+    EXPECT_EQ(error(op, {1, 2}), "");
+    EXPECT_THAT(error(op, {1, 2, 3}),
+                testing::HasSubstr("weights of classes are [3], for scores "
+                                   "[2,2] they should be [2]"));
+  }
+}
+
 TEST(OnnxSpelled, Activations) {
   auto at = [](const char* op, double x) {
     auto model = WithX({1})

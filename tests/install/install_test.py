@@ -69,7 +69,7 @@ def try_python(prefix, scratch):
       r"\b(asyra_\w+)\(",
       open(os.path.join(SOURCE_DIR, "c", "asyra.h")).read()))
   # With the name of its version.
-  if exported - {"ASYRA_1"} != declared:
+  if exported - {"ASYRA_2"} != declared:
     sys.exit(f"{library} exports, or lacks: {exported ^ declared}")
   said = run(sys.executable,
              os.path.join(SOURCE_DIR, "tests", "install", "from_python",

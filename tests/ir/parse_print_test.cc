@@ -2,6 +2,7 @@
 #include "gtest/gtest.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/support/check.h"
 
 namespace asyra {
 namespace {
@@ -52,6 +53,23 @@ program @f(%a: f32[8, 16], %w: f32[16, 12] weight, %b: f32[12] weight) -> (f32[8
   inside.replace(inside.find("%1) : f32"), 3, "%1) {sm_margin=8}");
   EXPECT_THAT(ParseProgram(inside).status().ToString(),
               testing::HasSubstr("sm_margin is for the op that has the body"));
+}
+
+// In errors, where a joined collective would fill the screen.
+TEST(ParsePrint, BriefOpsListThreeOfTheirValues) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+mesh (tp=2)
+program @p(%a: f32[2@tp], %b: f32[2@tp], %c: f32[2@tp], %d: f32[2@tp],
+    %e: f32[2@tp]) -> (f32[2]) {
+  %v, %w, %x, %y, %z = all_gather(%a, %b, %c, %d, %e) {axes=tp, dim=0} : f32[2], f32[2], f32[2], f32[2], f32[2]
+  %s = add(%v, %w) : f32[2]
+  return %s
+}
+)"));
+  EXPECT_EQ(Brief(program, program.ops[0]),
+            "%v, %w, %x and 2 more = all_gather(%a, %b, %c and 2 more) "
+            "{dim=0, axes=tp} : f32[2], f32[2], f32[2] and 2 more");
+  EXPECT_EQ(Brief(program, program.ops[1]), ToString(program, program.ops[1]));
 }
 
 TEST(ParsePrint, PaddedWeights) {

@@ -181,6 +181,19 @@ void AddLayerSites(std::vector<ReadSite>* sites) {
                                   {logits, m.Reshape("ids", {kB * kS})},
                                   {{"reduction", "mean"}});
                     }});
+  sites->push_back({"SoftmaxCrossEntropyLoss with classes", [](M& m) {
+                      std::string logits = m.Weight({kB * kS, M::kRows});
+                      return m.Op("SoftmaxCrossEntropyLoss",
+                                  {logits, m.Reshape("ids", {kB * kS}),
+                                   m.Weight({M::kRows})},
+                                  {{"reduction", "sum"}, {"ignore_index", 1}});
+                    }});
+  sites->push_back({"NegativeLogLikelihoodLoss", [](M& m) {
+                      std::string logits = m.Weight({kB * kS, M::kRows});
+                      return m.Op("NegativeLogLikelihoodLoss",
+                                  {logits, m.Reshape("ids", {kB * kS})},
+                                  {{"reduction", "mean"}, {"ignore_index", 1}});
+                    }});
 }
 
 }  // namespace asyra

@@ -355,7 +355,7 @@ TEST(CostTable, AFileOnDiskHasItsTableBesideIt) {
                   "\"measurements\": \"with.table\", \"sources\"");
   std::remove((dir + "/with.table").c_str());
   EXPECT_EQ(MessageOf(LoadMachine(dir + "/with.machine").status()),
-            dir + "/with.table: cannot be opened");
+            dir + "/with.table: No such file or directory");
   std::ofstream(dir + "/with.table") << kTable;
   EXPECT_NE(ASYRA_VALUE(LoadMachine(dir + "/with.machine")).table, nullptr);
 }

@@ -85,7 +85,8 @@ TEST(Machine, WrongBasesAreRefused) {
       {R"({"base": "h300"})",
        "base: machine h300 is not known; there are a100x8"},
       {R"({"base": 8})", "base: should be the name or path of a machine"},
-      {R"({"base": "none.machine"})", "none.machine: cannot be opened"},
+      {R"({"base": "none.machine"})",
+       "none.machine: No such file or directory"},
       {R"({"base": "a.machine"})", "a machine is its own base: "},
       {R"({"base": "h200x8", "gpus": 4})", "gpus"},
       {R"({"base": "h200x8", "gpu": {"hbm_gbps": 1}})", "hbm_gbps"},
@@ -104,7 +105,7 @@ TEST(Machine, UnknownNamesListTheKnownOnes) {
             "rtx4090x8, or give "
             "the path of a .machine file");
   EXPECT_EQ(MessageOf(LoadMachine("/no/such.machine").status()),
-            "/no/such.machine: cannot be opened");
+            "/no/such.machine: No such file or directory");
 }
 
 TEST(Machine, ErrorsNameFileKeyAndValue) {

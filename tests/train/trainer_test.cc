@@ -104,7 +104,7 @@ TEST(Save, ByOneRankAloneNamesTheCallAndTheOther) {
         return world.rank() == 0 ? trainer->Save(run.path()) : absl::OkStatus();
       });
   EXPECT_THAT(std::string(MessageOf(said)),
-              HasSubstr("Save after step 0, which all ranks call: rank 0: "
+              HasSubstr("Save after step 0, which all ranks call: "
                         "nothing was heard from rank 1 within 0.3 s"));
 }
 

@@ -61,8 +61,9 @@ class NvrtcProgram {
 
 std::vector<std::string> OptionsFor(const NvrtcOptions& options) {
   std::vector<std::string> texts = {
-      fmt::format("-arch=sm_{}", options.architecture), "-default-device",
-      "-std=c++17"};
+      fmt::format("-arch=sm_{}{}", options.architecture,
+                  options.own_features ? "a" : ""),
+      "-default-device", "-std=c++17"};
   if (options.approximate_division) {
     texts.insert(texts.end(), {"-prec-div=false", "-prec-sqrt=false"});
   }
@@ -77,16 +78,6 @@ std::string KeyOf(const std::string& source,
   std::string key = fmt::format("nvrtc {}.{}", major, minor);
   for (const std::string& option : options) key += " " + option;
   return key + "\n" + source;
-}
-
-absl::StatusOr<int> ArchitectureOfGpu() {
-  int gpu = 0, major = 0, minor = 0;
-  ASYRA_CUDA(cudaGetDevice(&gpu));
-  ASYRA_CUDA(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
-  ASYRA_CUDA(
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
-  return 10 * major + minor;
 }
 
 // Ranks that prepare the same kernels at the same time compile them once.
@@ -115,6 +106,16 @@ class Kernels {
 };
 
 }  // namespace
+
+absl::StatusOr<int> ArchitectureOfGpu() {
+  int gpu = 0, major = 0, minor = 0;
+  ASYRA_CUDA(cudaGetDevice(&gpu));
+  ASYRA_CUDA(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+  ASYRA_CUDA(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
+  return 10 * major + minor;
+}
 
 absl::StatusOr<std::string> CompileToCubin(const std::string& source,
                                            const NvrtcOptions& options) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/algorithm/container.h"
+#include "executor/comm/rank_error.h"
 #include "executor/comm/rank_places.h"
 #include "executor/cuda/comm/abort_comms.h"
 #include "executor/cuda/comm/copy_collective.h"
@@ -272,9 +273,8 @@ class NcclWorld : public Communicator {
     auto check = [&](double waited_s) -> absl::Status {
       ASYRA_RETURN_IF_ERROR(control_.Check(waited_s));
       if (waited_s <= options_.timeout_s) return absl::OkStatus();
-      absl::Status late = absl::DeadlineExceededError(
-          fmt::format("rank {}: {} has not returned within {:g} s", rank(),
-                      what, options_.timeout_s));
+      absl::Status late = absl::DeadlineExceededError(fmt::format(
+          "{} has not returned within {:g} s", what, options_.timeout_s));
       control_.Abort(late);
       return late;
     };
@@ -297,12 +297,11 @@ class NcclWorld : public Communicator {
     if (world_ != nullptr) ASYRA_RETURN_IF_ERROR(CheckComm(world_));
     for (auto& [key, comm] : groups_) ASYRA_RETURN_IF_ERROR(CheckComm(comm));
     if (waited_s <= options_.timeout_s) return absl::OkStatus();
-    std::string behind;
-    for (int64_t r : RanksBehind()) behind += fmt::format(" {}", r);
+    std::vector<int64_t> behind = RanksBehind();
     return absl::DeadlineExceededError(
-        fmt::format("rank {}: the step has not ended within {:g} s{}{}", rank(),
-                    options_.timeout_s,
-                    behind.empty() ? "" : ", not begun on ranks", behind));
+        fmt::format("the step has not ended within {:g} s{}{}",
+                    options_.timeout_s, behind.empty() ? "" : ", not begun on ",
+                    behind.empty() ? "" : ListRanks(behind)));
   }
 
   void AbortAll() {

@@ -3,25 +3,15 @@
 #include "executor/cuda/cudnn/sdpa.h"
 #include "executor/cuda/device/cuda_kernel.h"
 #include "executor/device.h"
-#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
 
-enum Uid : int64_t { kQ = 1, kK, kV, kY, kRows, kKeys, kLogSumsUid };
-
-fe::graph::Tensor_attributes Lengths(const char* name, Uid uid, int64_t batch) {
-  return fe::graph::Tensor_attributes()
-      .set_name(name)
-      .set_uid(uid)
-      .set_dim({batch, 1, 1, 1})
-      .set_stride({1, 1, 1, 1})
-      .set_data_type(fe::DataType_t::INT32);
-}
+enum Uid : int64_t { kQ = 1, kK, kV, kY, kLogSumsUid };
 
 std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                                            const AttentionBand& band,
-                                           bool has_lengths,
+                                           const SdpaLengths& lengths,
                                            bool has_log_sums) {
   auto graph = NewSdpaGraph(p);
   TensorPtr q = graph->tensor(QueryHeads("q", kQ, p, p.d));
@@ -32,11 +22,7 @@ std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                         .set_generate_stats(has_log_sums)
                         .set_attn_scale(static_cast<float>(p.scale));
   SetBand(band, &attributes);
-  if (has_lengths) {
-    attributes.set_padding_mask(true)
-        .set_seq_len_q(graph->tensor(Lengths("rows", kRows, p.b)))
-        .set_seq_len_kv(graph->tensor(Lengths("keys", kKeys, p.b)));
-  }
+  lengths.Describe(*graph, &attributes);
   auto [y, log_sums] = graph->sdpa(q, k, v, attributes);
   SetOutput(y, QueryHeads("y", kY, p, p.e));
   if (has_log_sums) SetOutput(log_sums, LogSums(kLogSumsUid, p));
@@ -49,12 +35,11 @@ class CudnnAttention : public CudaKernel {
                  const AttentionOperands& operands, bool has_log_sums)
       : problem_(problem),
         band_(band),
-        operands_(operands),
+        lengths_(problem, operands.lengths),
         has_log_sums_(has_log_sums) {}
 
   absl::Status Prepare() {
     const AttentionProblem& p = problem_;
-    bool has_lengths = operands_.lengths >= 0;
     std::vector<GraphValue> values = {
         {kQ, p.element, p.b * p.s * p.h * p.d, std::nullopt},
         {kK, p.element, p.b * p.t * p.g * p.d, std::nullopt},
@@ -63,16 +48,11 @@ class CudnnAttention : public CudaKernel {
     if (has_log_sums_) {
       values.push_back({kLogSumsUid, Element::kF32, p.b * p.h * p.s});
     }
-    if (has_lengths) {
-      values.push_back({kRows, Element::kI32, p.b, p.s});
-      values.push_back({kKeys, Element::kI32, p.b, p.t});
-      lengths_bytes_ = RoundUp(2 * p.b * 4, kWorkspaceAlignment);
-    }
+    lengths_.AddTo(&values);
     GraphSpec spec = {
         .key = fmt::format("attention {} lengths {}{}", SdpaKey(p, band_),
-                           has_lengths, has_log_sums_ ? " log sums" : ""),
-        .describe =
-            [&] { return Describe(p, band_, has_lengths, has_log_sums_); },
+                           lengths_.given(), has_log_sums_ ? " log sums" : ""),
+        .describe = [&] { return Describe(p, band_, lengths_, has_log_sums_); },
         .values = std::move(values),
         .barred = {fe::NumericalNote_t::NONDETERMINISTIC}};
     ASYRA_ASSIGN_OR_RETURN(graph_, CudnnGraph::Create(spec));
@@ -80,7 +60,7 @@ class CudnnAttention : public CudaKernel {
   }
 
   int64_t workspace_bytes() const override {
-    return lengths_bytes_ + graph_->workspace_bytes();
+    return lengths_.bytes() + graph_->workspace_bytes();
   }
 
   void AddTuningResults(TuningResults* results) const override {
@@ -95,28 +75,22 @@ class CudnnAttention : public CudaKernel {
         {kV, FirstKey(args.operands[2], p, band_, p.e)},
         {kY, args.results[0]}};
     if (has_log_sums_) pointers[kLogSumsUid] = args.results[1];
-    if (lengths_bytes_ > 0) {
-      auto* lengths = static_cast<int32_t*>(args.workspace);
-      ASYRA_CUDA(
-          WriteLengths(p, args.operands[operands_.lengths], lengths, stream));
-      pointers[kKeys] = lengths;
-      pointers[kRows] = lengths + p.b;
-    }
+    ASYRA_RETURN_IF_ERROR(lengths_.Write(args, &pointers, stream));
     ASYRA_RETURN_IF_ERROR(graph_->Enqueue(
-        pointers, static_cast<std::byte*>(args.workspace) + lengths_bytes_,
+        pointers, static_cast<std::byte*>(args.workspace) + lengths_.bytes(),
         stream));
-    if (lengths_bytes_ == 0) return absl::OkStatus();
+    if (!lengths_.given()) return absl::OkStatus();
     ASYRA_CUDA(ClearEmpty(p, static_cast<const int32_t*>(args.workspace),
-                          args.results[0], stream));
+                          args.results[0],
+                          has_log_sums_ ? args.results[1] : nullptr, stream));
     return absl::OkStatus();
   }
 
  private:
   AttentionProblem problem_;
   AttentionBand band_;
-  AttentionOperands operands_;
+  SdpaLengths lengths_;
   bool has_log_sums_;
-  int64_t lengths_bytes_ = 0;
   std::shared_ptr<CudnnGraph> graph_;
 };
 
@@ -128,7 +102,8 @@ absl::Status CheckCudnnTakes(const AttentionProblem& problem,
     return Unimplemented("cuDNN's attention is for f16 and bf16");
   }
   if (operands.mask >= 0 || operands.sinks >= 0 || problem.softcap > 0) {
-    return Unimplemented("masks, sinks and softcap are left to our own kernel");
+    return Unimplemented(
+        "masks, sinks and softcap are left to our own kernels");
   }
   return absl::OkStatus();
 }
@@ -138,9 +113,6 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
     bool log_sums) {
   ASYRA_RETURN_IF_ERROR(CheckCudnnTakes(problem, operands));
   bool has_lengths = operands.lengths >= 0;
-  if (has_lengths && log_sums) {
-    return Unimplemented("log sums with lengths are left to our own kernel");
-  }
   std::optional<AttentionBand> band = BandOf(problem, has_lengths);
   if (!band.has_value()) {
     return Unimplemented("rows that may see no key, or no band of them");

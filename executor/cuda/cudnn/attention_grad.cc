@@ -22,7 +22,8 @@ enum Uid : int64_t {
 };
 
 std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
-                                           const AttentionBand& band) {
+                                           const AttentionBand& band,
+                                           const SdpaLengths& lengths) {
   auto graph = NewSdpaGraph(p);
   TensorPtr q = graph->tensor(QueryHeads("q", kQ, p, p.d));
   TensorPtr k = graph->tensor(KeyHeads("k", kK, p, band, p.d));
@@ -34,6 +35,7 @@ std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                         .set_name("attention_grad")
                         .set_attn_scale(static_cast<float>(p.scale));
   SetBand(band, &attributes);
+  lengths.Describe(*graph, &attributes);
   auto [dq, dk, dv] =
       graph->sdpa_backward(q, k, v, y, dy, log_sums, attributes);
   SetOutput(dq, QueryHeads("dq", kDq, p, p.d));
@@ -50,15 +52,17 @@ int64_t MostWorkspaceBytes(const AttentionProblem& p) {
 
 class CudnnAttentionGrad : public CudaKernel {
  public:
-  CudnnAttentionGrad(const AttentionProblem& problem, const AttentionBand& band)
-      : problem_(problem), band_(band) {}
+  CudnnAttentionGrad(const AttentionProblem& problem, const AttentionBand& band,
+                     const AttentionOperands& operands)
+      : problem_(problem), band_(band), lengths_(problem, operands.lengths) {}
 
   absl::Status Prepare() {
     const AttentionProblem& p = problem_;
     int64_t query = p.b * p.s * p.h, key = p.b * p.t * p.g;
     GraphSpec spec = {
-        .key = fmt::format("attention_grad {}", SdpaKey(p, band_)),
-        .describe = [&] { return Describe(p, band_); },
+        .key = fmt::format("attention_grad {}{}", SdpaKey(p, band_),
+                           lengths_.given() ? " lengths" : ""),
+        .describe = [&] { return Describe(p, band_, lengths_); },
         .values = {{kQ, p.element, query * p.d, std::nullopt},
                    {kK, p.element, key * p.d, std::nullopt},
                    {kV, p.element, key * p.e, std::nullopt},
@@ -70,11 +74,14 @@ class CudnnAttentionGrad : public CudaKernel {
                    {kDv, p.element, key * p.e, std::nullopt}},
         .barred = {},
         .most_workspace_bytes = MostWorkspaceBytes(p)};
+    lengths_.AddTo(&spec.values);
     ASYRA_ASSIGN_OR_RETURN(graph_, CudnnGraph::Create(spec));
     return absl::OkStatus();
   }
 
-  int64_t workspace_bytes() const override { return graph_->workspace_bytes(); }
+  int64_t workspace_bytes() const override {
+    return lengths_.bytes() + graph_->workspace_bytes();
+  }
 
   void AddTuningResults(TuningResults* results) const override {
     graph_->AddTuningResult(results);
@@ -99,12 +106,16 @@ class CudnnAttentionGrad : public CudaKernel {
                                      {kDq, args.results[0]},
                                      {kDk, first(args.results[1], p.d)},
                                      {kDv, first(args.results[2], p.e)}};
-    return graph_->Enqueue(pointers, args.workspace, stream);
+    ASYRA_RETURN_IF_ERROR(lengths_.Write(args, &pointers, stream));
+    return graph_->Enqueue(
+        pointers, static_cast<std::byte*>(args.workspace) + lengths_.bytes(),
+        stream);
   }
 
  private:
   AttentionProblem problem_;
   AttentionBand band_;
+  SdpaLengths lengths_;
   std::shared_ptr<CudnnGraph> graph_;
 };
 
@@ -113,14 +124,11 @@ class CudnnAttentionGrad : public CudaKernel {
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttentionGrad(
     const AttentionProblem& problem, const AttentionOperands& operands) {
   ASYRA_RETURN_IF_ERROR(CheckCudnnTakes(problem, operands));
-  if (operands.lengths >= 0) {
-    return Unimplemented("gradients with lengths are left to our own kernel");
-  }
-  std::optional<AttentionBand> band = BandOf(problem, false);
+  std::optional<AttentionBand> band = BandOf(problem, operands.lengths >= 0);
   if (!band.has_value()) {
     return Unimplemented("rows that may see no key, or no band of them");
   }
-  auto kernel = std::make_unique<CudnnAttentionGrad>(problem, *band);
+  auto kernel = std::make_unique<CudnnAttentionGrad>(problem, *band, operands);
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());
   return kernel;
 }

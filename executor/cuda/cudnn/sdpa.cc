@@ -2,6 +2,10 @@
 
 #include <cstddef>
 
+#include "executor/cuda/device/cuda_status.h"
+#include "ir/support/alignment.h"
+#include "ir/support/round_up.h"
+
 namespace asyra::cuda {
 
 namespace {
@@ -47,6 +51,37 @@ fe::graph::Tensor_attributes LogSums(int64_t uid, const AttentionProblem& p) {
       .set_dim({p.b, p.h, p.s, 1})
       .set_stride({p.h * p.s, p.s, 1, 1})
       .set_data_type(fe::DataType_t::FLOAT);
+}
+
+int64_t SdpaLengths::bytes() const {
+  return given() ? RoundUp(2 * problem_.b * 4, kWorkspaceAlignment) : 0;
+}
+
+void SdpaLengths::AddTo(std::vector<GraphValue>* values) const {
+  if (!given()) return;
+  values->push_back({kRowsUid, Element::kI32, problem_.b, problem_.s});
+  values->push_back({kKeysUid, Element::kI32, problem_.b, problem_.t});
+}
+
+absl::Status SdpaLengths::Write(const KernelArgs& args,
+                                CudnnGraph::Pointers* pointers,
+                                cudaStream_t stream) const {
+  if (!given()) return absl::OkStatus();
+  auto* lengths = static_cast<int32_t*>(args.workspace);
+  ASYRA_CUDA(WriteLengths(problem_, args.operands[operand_], lengths, stream));
+  (*pointers)[kKeysUid] = lengths;
+  (*pointers)[kRowsUid] = lengths + problem_.b;
+  return absl::OkStatus();
+}
+
+fe::graph::Tensor_attributes SdpaLengths::Tensor(const char* name,
+                                                 int64_t uid) const {
+  return fe::graph::Tensor_attributes()
+      .set_name(name)
+      .set_uid(uid)
+      .set_dim({problem_.b, 1, 1, 1})
+      .set_stride({1, 1, 1, 1})
+      .set_data_type(fe::DataType_t::INT32);
 }
 
 void SetOutput(const TensorPtr& result,

@@ -42,6 +42,37 @@ void SetBand(const AttentionBand& band, Attributes* attributes) {
   if (band.right) attributes->set_diagonal_band_right_bound(*band.right);
 }
 
+// The keys of each batch entry, which hide those behind them: numbers of rows
+// and keys as cuDNN takes them, at the beginning of the workspace.
+class SdpaLengths {
+ public:
+  SdpaLengths(const AttentionProblem& problem, int operand)
+      : problem_(problem), operand_(operand) {}
+  bool given() const { return operand_ >= 0; }
+  int64_t bytes() const;  // of the workspace, aligned; 0: not given
+
+  // Where they are given, adds them to a graph, to its values and to the
+  // pointers of a launch, which enqueues their making.
+  template <typename Attributes>
+  void Describe(fe::graph::Graph& graph, Attributes* attributes) const {
+    if (!given()) return;
+    attributes->set_padding_mask(true)
+        .set_seq_len_q(graph.tensor(Tensor("rows", kRowsUid)))
+        .set_seq_len_kv(graph.tensor(Tensor("keys", kKeysUid)));
+  }
+  void AddTo(std::vector<GraphValue>* values) const;
+  absl::Status Write(const KernelArgs& args, CudnnGraph::Pointers* pointers,
+                     cudaStream_t stream) const;
+
+ private:
+  // Numbers that no tensor of the graphs has.
+  static constexpr int64_t kRowsUid = 100, kKeysUid = 101;
+  fe::graph::Tensor_attributes Tensor(const char* name, int64_t uid) const;
+
+  AttentionProblem problem_;
+  int operand_;  // -1: none
+};
+
 // Identifies shapes, scale and band.
 std::string SdpaKey(const AttentionProblem& p, const AttentionBand& band);
 

@@ -1,7 +1,8 @@
 // Attention and its gradients (ir/ops/attention.cc) by cuDNN where it supports
-// the use, otherwise by kernels of our own.
+// the use, else by our own kernels on tensor cores, else by those for any type.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/device/sm_partition.h"
+#include "executor/cuda/flash/flash.h"
 #include "executor/cuda/kernels/attention_problem.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
@@ -77,9 +78,11 @@ bool SupportsGrad(const KernelUse& use) {
 }
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {
-  auto kernel = PrepareCudnnAttention(ProblemOf(use, kFirstExtra),
-                                      AttentionOperands(use, kFirstExtra),
-                                      HasLogSums(use));
+  AttentionProblem problem = ProblemOf(use, kFirstExtra);
+  AttentionOperands operands(use, kFirstExtra);
+  auto kernel = PrepareCudnnAttention(problem, operands, HasLogSums(use));
+  if (!absl::IsUnimplemented(kernel.status())) return kernel;
+  kernel = PrepareFlashAttention(problem, operands, HasLogSums(use));
   if (!absl::IsUnimplemented(kernel.status())) return kernel;
   return std::make_unique<AttentionKernel>(use);
 }
@@ -87,9 +90,11 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWholeGrad(
     const KernelUse& use) {
   if (use.attrs().Get<std::string>("of") == "qkv") {
-    auto kernel =
-        PrepareCudnnAttentionGrad(ProblemOf(use, kFirstGradExtra),
-                                  AttentionOperands(use, kFirstGradExtra));
+    AttentionProblem problem = ProblemOf(use, kFirstGradExtra);
+    AttentionOperands operands(use, kFirstGradExtra);
+    auto kernel = PrepareCudnnAttentionGrad(problem, operands);
+    if (!absl::IsUnimplemented(kernel.status())) return kernel;
+    kernel = PrepareFlashAttentionGrad(problem, operands);
     if (!absl::IsUnimplemented(kernel.status())) return kernel;
   }
   return std::make_unique<AttentionGradKernel>(use);

@@ -115,12 +115,15 @@ __global__ void AttentionKernel(AttentionProblem p, AttentionData data, T* y,
 constexpr unsigned kClearBlocks = 16;
 
 __global__ void ClearKernel(const int32_t* lengths, int64_t elements,
-                            uint16_t* y) {
+                            uint16_t* y, int64_t rows, float* log_sums) {
   if (lengths[blockIdx.x] > 0) return;
   int64_t step = int64_t{gridDim.y} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < elements;
        i += step) {
     y[blockIdx.x * elements + i] = 0;
+    if (log_sums != nullptr && i < rows) {
+      log_sums[blockIdx.x * rows + i] = INFINITY;
+    }
   }
 }
 
@@ -167,10 +170,11 @@ cudaError_t WriteLengths(const AttentionProblem& p, const void* lengths,
 }
 
 cudaError_t ClearEmpty(const AttentionProblem& p, const int32_t* lengths,
-                       void* y, cudaStream_t stream) {
+                       void* y, void* log_sums, cudaStream_t stream) {
   dim3 grid(static_cast<unsigned>(p.b), kClearBlocks);
   ClearKernel<<<grid, 128, 0, stream>>>(lengths, p.s * p.h * p.e,
-                                        static_cast<uint16_t*>(y));
+                                        static_cast<uint16_t*>(y), p.s * p.h,
+                                        static_cast<float*>(log_sums));
   return cudaPeekAtLastError();
 }
 

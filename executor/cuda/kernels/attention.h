@@ -72,8 +72,9 @@ cudaError_t WriteLengths(const AttentionProblem& problem, const void* lengths,
                          int32_t* to, cudaStream_t stream);
 
 // Zeros in the f16 or bf16 result of each sequence of length 0, of which
-// cuDNN makes NaNs. `lengths` as WriteLengths left them.
+// cuDNN makes NaNs, and inf in its log sums, which may be null. `lengths` as
+// WriteLengths left them.
 cudaError_t ClearEmpty(const AttentionProblem& problem, const int32_t* lengths,
-                       void* y, cudaStream_t stream);
+                       void* y, void* log_sums, cudaStream_t stream);
 
 }  // namespace asyra::cuda

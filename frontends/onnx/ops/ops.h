@@ -99,6 +99,7 @@ absl::Status MaxPool(Node& node);
 
 // loss.cc
 absl::Status SoftmaxCrossEntropyLoss(Node& node);
+absl::Status NegativeLogLikelihoodLoss(Node& node);
 
 // pad.cc
 absl::Status Pad(Node& node);

@@ -34,7 +34,8 @@ class ScratchFolder {
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      names.push_back(entry.path().filename().string());
+      std::string name = entry.path().filename().string();
+      if (name != ".asyra-lock") names.push_back(std::move(name));
     }
     std::sort(names.begin(), names.end());
     return names;

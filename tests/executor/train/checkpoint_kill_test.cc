@@ -166,7 +166,7 @@ TEST_F(CheckpointKill, TheNewestCompleteOneLoads) {
 TEST_F(CheckpointKill, OneOfTheRanksIsKilled) {
   for (int i = 0; i < Kills() / 2; ++i) {
     OpenPipe();
-    int port = ASYRA_VALUE(Listener::Create(0))->port();
+    int port = ASYRA_VALUE(Listener::Create("127.0.0.1", 0))->port();
     std::vector<pid_t> ranks;
     for (int64_t rank = 0; rank < 2; ++rank) {
       ranks.push_back(Start([&](int report) -> absl::Status {

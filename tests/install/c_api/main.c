@@ -34,7 +34,7 @@ static asyra_status run_model(asyra_rank* rank, void* data) {
   const void* inputs[16];
   void* buffers[16];
   int32_t count = 0;
-  asyra_tensor_info info;
+  asyra_tensor_info info = {.size = sizeof(info)};
   while (asyra_executor_input(executor, count, &info) == ASYRA_OK) {
     buffers[count] = calloc(1, info.bytes);
     inputs[count] = buffers[count];
@@ -81,7 +81,7 @@ static asyra_status train(asyra_rank* rank, void* data) {
   CHECK(asyra_trainer_create(rank, argv[2], &options, &trainer));
   const char* files[] = {argv[3]};
   CHECK(asyra_trainer_open_tokens(trainer, files, 1));
-  asyra_metrics first, last;
+  asyra_metrics first = {.size = sizeof(first)}, last = {.size = sizeof(last)};
   CHECK(asyra_trainer_step_on_tokens(trainer, 0.01));
   CHECK(asyra_trainer_metrics(trainer, &first));
   for (int i = 0; i < 19; ++i) {
@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
       asyra_program_compile(model, "tp=2", "h100x8", 50, &compiled)) {
     return fail();
   }
-  asyra_simulation simulated;
+  asyra_simulation simulated = {.size = sizeof(simulated)};
   if (asyra_program_simulate(compiled, "h100x8", &simulated)) return fail();
   printf("%lld ranks, %.0f us\n", (long long)asyra_program_ranks(compiled),
          simulated.makespan_us);

@@ -8,23 +8,30 @@ Usage: main.py LIBASYRA_C MODEL.onnx TRAINING TEXT
 import ctypes
 import sys
 from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int32,
-                    c_int64, c_void_p)
+                    c_int64, c_size_t, c_void_p, sizeof)
 
 MAX_RANK = 8
 
 
-class TensorInfo(Structure):
-  _fields_ = [("name", c_char_p), ("dtype", c_int32), ("rank", c_int32),
+class Sized(Structure):
+  """A struct that says how many of its bytes the library may fill."""
+
+  def __init__(self):
+    super().__init__(size=sizeof(self))
+
+
+class TensorInfo(Sized):
+  _fields_ = [("size", c_size_t), ("name", c_char_p), ("dtype", c_int32), ("rank", c_int32),
               ("shape", c_int64 * MAX_RANK), ("bytes", c_int64)]
 
 
-class Simulation(Structure):
-  _fields_ = [("makespan_us", c_double), ("exposed_comm_us", c_double),
+class Simulation(Sized):
+  _fields_ = [("size", c_size_t), ("makespan_us", c_double), ("exposed_comm_us", c_double),
               ("lower_bound_us", c_double), ("peak_bytes", c_int64)]
 
 
-class Metrics(Structure):
-  _fields_ = [("step", c_int64), ("loss", c_double), ("norm", c_double),
+class Metrics(Sized):
+  _fields_ = [("size", c_size_t), ("step", c_int64), ("loss", c_double), ("norm", c_double),
               ("seconds", c_double), ("tokens_per_s", c_double),
               ("mfu", c_double), ("skipped", c_int32)]
 

@@ -78,7 +78,7 @@ TEST(DecomposeReduceScatter, WhatCopyEnginesCanCarryDependsOnTheMachine) {
   PassContext context;
   auto changed = DecomposeOn(true, nullptr, &program, &context);
   EXPECT_THAT(std::string(changed.status().message()),
-              HasSubstr("copyable needs to know the machine"));
+              HasSubstr("copyable needs costs of a machine"));
 }
 
 }  // namespace

@@ -341,7 +341,7 @@ TEST_F(PadDimsOver, WithoutCostsIsAnErrorWhereItWouldDecide) {
   PassContext context;
   auto result = PadDims(program, {}, context);
   EXPECT_THAT(std::string(MessageOf(result.status())),
-              HasSubstr("give --machine"));
+              HasSubstr("PassContext::costs"));
 }
 
 }  // namespace

@@ -1,0 +1,312 @@
+// Device code that the attention kernels for Hopper share: tensor core products
+// (wgmma), the copy engine of an SM (TMA) and the barriers between them. Text
+// for NVRTC: flash_text.cc writes constants and flash_params.cuh before it, and
+// the functions Product* behind it.
+//
+// Tiles lie in shared memory as the copy engine writes them with its 128-byte
+// swizzle: panels of 64 columns, each with its rows at 128 bytes.
+
+using Params = FlashParams;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using int64 = long long;
+using uint64 = unsigned long long;
+
+#define NEVER __int_as_float(0xff800000)  // -inf
+#define ENDLESS __int_as_float(0x7f800000)
+#define NAN32 __int_as_float(0x7fffffff)
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+constexpr int kRowBytes = 128;  // of a panel
+
+// Barriers ------------------------------------------------------------------
+
+__device__ __forceinline__ uint32 SharedAddress(const void* at) {
+  return static_cast<uint32>(__cvta_generic_to_shared(at));
+}
+
+__device__ __forceinline__ void InitBarrier(uint32 barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier),
+               "r"(arrivals));
+}
+
+__device__ __forceinline__ void Expect(uint32 barrier, uint32 bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
+}
+
+__device__ __forceinline__ void Arrive(uint32 barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void Wait(uint32 barrier, uint32 phase) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n"
+      "}\n" ::"r"(barrier),
+      "r"(phase)
+      : "memory");
+}
+
+// A barrier of some warps.
+__device__ __forceinline__ void Meet(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// A ring of stages: which one, and the phase of its barriers.
+struct Stage {
+  int at = 0;
+  uint32 phase = 0;
+  __device__ __forceinline__ void Next(int stages) {
+    if (++at == stages) {
+      at = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// Copies ----------------------------------------------------------------------
+
+// Copies a box of a map over [b, rows, heads, columns] to shared memory.
+__device__ __forceinline__ void CopyBox(const TensorMap* map, uint32 to,
+                                        uint32 barrier, int column, int head,
+                                        int row, int b) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(column), "r"(head), "r"(row), "r"(b)
+      : "memory");
+}
+
+// Makes ordinary stores to shared memory visible to tensor cores and copies.
+__device__ __forceinline__ void FenceShared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Products --------------------------------------------------------------------
+
+__device__ __forceinline__ void BeginProducts() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void EndProducts() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kLeft>
+__device__ __forceinline__ void WaitProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+// Keeps the compiler from moving uses of results over waits.
+template <int kCount>
+__device__ __forceinline__ void Hold(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+template <int kCount>
+__device__ __forceinline__ void Hold(uint32 (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(values[i])::"memory");
+}
+
+// A tile whose rows are contiguous along what is summed. Steps of 16 elements
+// along it are 32 bytes in a panel.
+__device__ __forceinline__ uint64 AlongRows(uint32 address) {
+  return (uint64{(address & 0x3ffff) >> 4}) | (uint64{1} << 16) |
+         (uint64{1024 >> 4} << 32) | (uint64{1} << 62);
+}
+// A tile whose rows are the elements that are summed: steps of 16 are 16 rows.
+// `panel_bytes` lie between panels.
+__device__ __forceinline__ uint64 AlongColumns(uint32 address,
+                                               uint32 panel_bytes) {
+  return (uint64{(address & 0x3ffff) >> 4}) |
+         (uint64{(panel_bytes >> 4) & 0x3fff} << 16) |
+         (uint64{1024 >> 4} << 32) | (uint64{1} << 62);
+}
+
+// Numbers
+// -----------------------------------------------------------------------
+
+__device__ __forceinline__ float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float Reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// By exp, whose error is 1e-7; tanh.approx has 5e-4.
+__device__ __forceinline__ float Tanh(float x) {
+  return 1 - 2 * Reciprocal(1 + Exp2(2 * kLog2E * x));
+}
+
+#if BF16
+__device__ __forceinline__ uint32 Pack(float low, float high) {
+  uint32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+#else
+__device__ __forceinline__ uint32 Pack(float low, float high) {
+  uint32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+#endif
+
+__device__ __forceinline__ float FromBF16(uint16 bits) {
+  return __uint_as_float(uint32{bits} << 16);
+}
+__device__ __forceinline__ float FromF16(uint16 bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+__device__ __forceinline__ float FromT(uint16 bits) {
+  return BF16 ? FromBF16(bits) : FromF16(bits);
+}
+
+// Element types as Element numbers them: constants kF32 and so on are written
+// before this text.
+__device__ __forceinline__ float LoadFloat(const void* data, int type,
+                                           int64 at) {
+  if (type == kF32) return static_cast<const float*>(data)[at];
+  uint16 bits = static_cast<const uint16*>(data)[at];
+  return type == kBF16 ? FromBF16(bits) : FromF16(bits);
+}
+
+__device__ __forceinline__ float MaxOfQuad(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ __forceinline__ float SumOfQuad(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// Who sees whom
+// -------------------------------------------------------------------
+
+// The keys that the rows of one batch entry see, without masks.
+struct Sight {
+  int first_row, length;
+  __device__ __forceinline__ Sight(const Params& p, int b)
+      : first_row(p.first_row), length(p.t) {
+#if LENGTHS
+    int64 given = LENGTHS == 8 ? static_cast<const int64*>(p.lengths)[b]
+                               : int64{static_cast<const int*>(p.lengths)[b]};
+    if (p.at_end) first_row += static_cast<int>(given);
+    length = static_cast<int>(given < 0 ? 0 : given < p.t ? given : p.t);
+#endif
+  }
+  // Keys of [from, to) outside are seen by none of the rows [row, row + rows).
+  __device__ __forceinline__ int From(const Params& p, int row) const {
+    if (p.window == 0) return 0;
+    int from = first_row + row - p.window + 1;
+    return from < 0 ? 0 : from;
+  }
+  __device__ __forceinline__ int To(const Params& p, int row, int rows) const {
+    int to = length;
+    if (p.window_after > 0) {
+      to = min(to, first_row + row + rows - 1 + p.window_after);
+    }
+    return to;
+  }
+  __device__ __forceinline__ bool Sees(const Params& p, int row,
+                                       int key) const {
+    int at = first_row + row;
+    return key < length && (p.window_after == 0 || key < at + p.window_after) &&
+           (p.window == 0 || key > at - p.window);
+  }
+  // All rows of [row, row + rows) see all keys of [key, key + keys).
+  __device__ __forceinline__ bool SeesAll(const Params& p, int row, int rows,
+                                          int key, int keys) const {
+    int at = first_row + row;
+    return key + keys <= length &&
+           (p.window_after == 0 || key + keys - 1 < at + p.window_after) &&
+           (p.window == 0 || key > at + rows - 1 - p.window);
+  }
+};
+
+#if MASK
+// The beginning of a row of the mask; keys lie MASK_KEYS (0 or 1) apart.
+__device__ __forceinline__ int64 MaskRow(const Params& p, int b, int h,
+                                         int row) {
+  return b * p.mask_strides[0] + h * p.mask_strides[1] +
+         row * p.mask_strides[2];
+}
+#if MASK == 1
+__device__ __forceinline__ bool Shows(const Params& p, int64 at) {
+  return static_cast<const uint8*>(p.mask)[at] != 0;
+}
+#else
+// Two neighbouring elements of the mask, the first of an even key.
+__device__ __forceinline__ float2 AddedToPair(const Params& p, int64 at) {
+#if MASK_PAIRS
+  if (MASK_TYPE == kF32) {
+    return *reinterpret_cast<const float2*>(static_cast<const float*>(p.mask) +
+                                            at);
+  }
+  uint32 both =
+      *reinterpret_cast<const uint32*>(static_cast<const uint16*>(p.mask) + at);
+  uint16 low = both & 0xffff, high = both >> 16;
+  return MASK_TYPE == kBF16 ? float2{FromBF16(low), FromBF16(high)}
+                            : float2{FromF16(low), FromF16(high)};
+#else
+  return {LoadFloat(p.mask, MASK_TYPE, at),
+          LoadFloat(p.mask, MASK_TYPE, at + MASK_KEYS)};
+#endif
+}
+#endif
+#endif
+
+// Tiles of BM rows by BN keys: 0 the mask hides all keys, 1 some, 2 none.
+__device__ __forceinline__ int TileKind(const Params& p, int b, int h, int m,
+                                        int n) {
+#if TILES
+  return p.tiles[b * p.tile_strides[0] + h * p.tile_strides[1] +
+                 m * p.tile_strides[2] + n * p.tile_strides[3]];
+#else
+  return MASK ? 1 : 2;
+#endif
+}
+
+constexpr int kThreads = 128 * (GROUPS + 1);
+constexpr int kPanelsD = (D + 63) / 64, kPanelsE = (E + 63) / 64;
+constexpr int kStepsD = (D + 15) / 16, kStepsE = (E + 15) / 16;
+
+// Panels of one tile, one behind the other.
+template <int kPanels>
+__device__ __forceinline__ void CopyPanels(const TensorMap* map, uint32 to,
+                                           uint32 panel_bytes, uint32 barrier,
+                                           int head, int row, int b) {
+  for (int c = 0; c < kPanels; ++c) {
+    CopyBox(map, to + c * panel_bytes, barrier, 64 * c, head, row, b);
+  }
+}
+
+// Shared memory from the first multiple of 1024 on, where swizzles begin.
+__device__ __forceinline__ uint32 Aligned(const void* memory) {
+  return (SharedAddress(memory) + 1023) & ~1023u;
+}
+
+__device__ __forceinline__ void FenceBarriers() {
+  FenceShared();
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void BeProducer() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGS));
+}
+__device__ __forceinline__ void BeConsumer() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGS));
+}

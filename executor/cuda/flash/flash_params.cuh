@@ -1,0 +1,22 @@
+// The arguments of the attention kernels, for device code and for the host,
+// which includes this in its namespace.
+
+// A descriptor for the copy engine, opaque to all but the driver.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
+struct FlashParams {
+  TensorMap q, k, v, dy;
+  void *y, *log_sums;
+  const void *mask, *lengths, *sinks;
+  unsigned char* tiles;
+  const void *dy_data, *log_sums_in;
+  void* means;
+  void *dq, *dq_out, *dk, *dv;
+  long long mask_strides[4];  // over [b, h, s, t]; 0: it broadcasts
+  long long tile_strides[4];
+  int b, s, h, t, g;
+  int first_row, window, window_after, at_end, empty_is_nan;
+  float scale, softcap;
+};

@@ -1,0 +1,18 @@
+// SHA-256 (FIPS 180-4) and HMAC (RFC 2104), for the hello of ranks. Of our own,
+// since no library that is linked has them and OpenSSL would be a dependency
+// for these hundred bytes alone.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace asyra {
+
+// 32 bytes.
+std::string Sha256(std::string_view bytes);
+std::string HmacSha256(std::string_view key, std::string_view bytes);
+
+// Takes as long wherever they differ.
+bool SameSecret(std::string_view a, std::string_view b);
+
+}  // namespace asyra
