@@ -78,6 +78,26 @@ struct Attempt {
   int64_t bytes() const { return BytesOf(result.program); }
 };
 
+// `enough_bytes` as ScheduleOptions has them.
+absl::StatusOr<Attempt> FindSmallest(CompileOptions options,
+                                     const PassContext& context,
+                                     const CompileResult& begin,
+                                     int64_t enough_bytes) {
+  options.schedule.smallest = true;
+  options.schedule.enough_bytes = enough_bytes;
+  options.schedule.capacity_bytes = kLittle;
+  options.schedule.runners_up = 0;
+  options.manager = {};
+  Attempt smallest(context, begin);
+  ASYRA_RETURN_IF_ERROR(Search(options, smallest.context, &smallest.result));
+  // It was enough until LowerPasses.
+  if (enough_bytes > 0 && smallest.bytes() > enough_bytes &&
+      smallest.result.schedule->device_bytes <= enough_bytes) {
+    return FindSmallest(options, context, begin, /*enough_bytes=*/0);
+  }
+  return smallest;
+}
+
 // In a capacity that was asked for, three searches at most:
 //   any memory     what it finds is taken if it fits: a limit costs nothing
 //                  where the fastest schedule meets it
@@ -100,13 +120,8 @@ absl::Status SearchWithin(const CompileOptions& options, PassContext& context,
     return absl::OkStatus();
   }
   if (options.schedule.allow_misfit) return Search(options, context, result);
-  CompileOptions least = options;
-  least.schedule.smallest = true;
-  least.schedule.capacity_bytes = kLittle;
-  least.schedule.runners_up = 0;
-  least.manager = {};
-  Attempt smallest(context, *result);
-  ASYRA_RETURN_IF_ERROR(Search(least, smallest.context, &smallest.result));
+  ASYRA_ASSIGN_OR_RETURN(Attempt smallest,
+                         FindSmallest(options, context, *result, capacity));
   int64_t needed = std::min(smallest.bytes(), fastest.bytes());
   if (needed > capacity) return NothingFits(capacity, needed);
   Attempt within(context, *result);

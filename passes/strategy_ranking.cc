@@ -53,11 +53,13 @@ bool StrategySearch::Ranks() const {
 
 absl::Status StrategySearch::Offer(Strategy strategy, int search_steps) {
   if (Ranks()) return Look(std::move(strategy));
+  if (IsSmallEnough()) return absl::OkStatus();
   // Chunks take less by an estimate alone.
   if (options_.schedule.smallest) {
     Strategy whole = strategy;
     whole.may_chunk_loss = false;
     ASYRA_RETURN_IF_ERROR(Try(std::move(whole), search_steps));
+    if (IsSmallEnough()) return absl::OkStatus();
   }
   return Try(std::move(strategy), search_steps);
 }

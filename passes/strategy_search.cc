@@ -97,7 +97,14 @@ absl::Status StrategySearch::TakeMesh() {
   return absl::OkStatus();
 }
 
+bool StrategySearch::IsSmallEnough() const {
+  const ScheduleOptions& schedule = options_.schedule;
+  return schedule.smallest && result_->schedule.has_value() &&
+         result_->schedule->device_bytes <= schedule.enough_bytes;
+}
+
 absl::Status StrategySearch::TryTpStrategy(const std::string& tp_strategy) {
+  if (IsSmallEnough()) return absl::OkStatus();
   Strategy strategy{.tp_strategy = tp_strategy};
   if (!tried_.empty() || !looked_.empty()) {
     strategy.name = "tp-strategy " + tp_strategy;
@@ -178,6 +185,7 @@ absl::Status StrategySearch::OfferZeroLevels(
   for (const std::string& level : levels) {
     // As the plan's estimate has chosen it.
     if (sharded_.contains({tp_strategy, std::stoi(level)})) continue;
+    if (IsSmallEnough()) continue;
     Strategy strategy{.name = with + "zero " + level,
                       .tp_strategy = tp_strategy,
                       .zero = level};

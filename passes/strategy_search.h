@@ -102,6 +102,8 @@ class StrategySearch {
   };
 
   bool ZeroIsOpen() const;
+  // What was found, where the smallest is wanted.
+  bool IsSmallEnough() const;
   absl::StatusOr<bool> Shard(const std::string& zero, Strategy* strategy);
   absl::Status TryTpStrategy(const std::string& tp_strategy);
   bool DecomposedIsOpen() const;

@@ -52,6 +52,8 @@ struct ScheduleOptions {
   // Not the fastest schedule is wanted but the one that takes least memory of a
   // device, of those that a round finds. The capacity does not matter.
   bool smallest = false;
+  // Then other programs are not tried after one that takes no more.
+  int64_t enough_bytes = 0;
   // If no schedule fits, schedules without a limit.
   bool allow_misfit = false;
   // Passes run on the best schedules before they are compared; may be empty.
