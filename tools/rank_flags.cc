@@ -54,7 +54,12 @@ std::string Canonical(const std::string& text) {
 
 // One that was not given has the default that --help says, if any.
 std::string ValueOf(const CLI::Option& option) {
-  if (option.count() == 0) return Canonical(option.get_default_str());
+  if (option.count() == 0) {
+    bool is_switch = option.get_expected_max() == 0;
+    if (!is_switch) return Canonical(option.get_default_str());
+    // One that has a --no- is on.
+    return option.get_fnames().empty() ? "false" : "true";
+  }
   std::vector<std::string> values;
   for (const std::string& value : option.results()) {
     values.push_back(Canonical(value));

@@ -278,19 +278,29 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
 
 namespace {
 
-absl::StatusOr<Training> CompileAll(const CompileFlags& flags,
-                                    const RaisedModel& model) {
+using CompileFn = absl::StatusOr<Training> (*)(const CompileFlags& flags,
+                                               const RaisedModel& model);
+
+absl::StatusOr<Training> CompileStepsOnce(const CompileFlags& flags,
+                                          const RaisedModel& model) {
+  Training training;
+  ASYRA_ASSIGN_OR_RETURN(training.step, Compile(flags, model));
+  bool is_whole = training.step.program.stage == Stage::kAllocated;
+  if (!is_whole || flags.train->accumulate == 1) return training;
+  ASYRA_ASSIGN_OR_RETURN(training.accumulate,
+                         CompileAccumulate(flags, model, training.step));
+  return training;
+}
+
+absl::StatusOr<Training> CompileTrainingOnce(const CompileFlags& flags,
+                                             const RaisedModel& model) {
   CompileFlags step_flags = flags;
   step_flags.train->what = TrainOptions::What::kStep;
   step_flags.runners_up = kGateRunnersUp;
-  Training training;
-  ASYRA_ASSIGN_OR_RETURN(training.step, Compile(step_flags, model));
+  ASYRA_ASSIGN_OR_RETURN(Training training,
+                         CompileStepsOnce(step_flags, model));
   const Program& step = training.step.program;
   if (step.stage != Stage::kAllocated) return training;  // with --passes
-  if (flags.train->accumulate > 1) {
-    ASYRA_ASSIGN_OR_RETURN(training.accumulate,
-                           CompileAccumulate(flags, model, training.step));
-  }
   ASYRA_ASSIGN_OR_RETURN(
       training.evaluate,
       CompileBeside(flags, model, TrainOptions::What::kEvaluate, step));
@@ -303,26 +313,36 @@ absl::StatusOr<Training> CompileAll(const CompileFlags& flags,
   return training;
 }
 
-}  // namespace
-
-absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
-                                         const RaisedModel& model) {
-  absl::StatusOr<Training> training = CompileAll(flags, model);
+// Where one of the programs does not fit, the error says how much is enough for
+// all of them: the least that one takes may be too little for another one.
+absl::StatusOr<Training> OrEnough(CompileFn compile, const CompileFlags& flags,
+                                  const RaisedModel& model) {
+  absl::StatusOr<Training> training = compile(flags, model);
   std::optional<int64_t> least = LeastBytes(training.status());
   if (!least.has_value()) return training;
-  // The least of one program may be too little for another one.
   CompileFlags enough = Quiet(flags);
   for (int i = 0; i < kMostPrograms; ++i) {
     // As it is printed and given back.
     enough.capacity_gib = std::strtod(EnoughGib(*least).c_str(), nullptr);
-    std::optional<int64_t> more =
-        LeastBytes(CompileAll(enough, model).status());
+    std::optional<int64_t> more = LeastBytes(compile(enough, model).status());
     if (!more.has_value()) break;
     least = more;
   }
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(flags.machine, MachineEdits(flags)));
   return NothingFits(CapacityBytes(flags.capacity_gib, machine), *least);
+}
+
+}  // namespace
+
+absl::StatusOr<Training> CompileSteps(const CompileFlags& flags,
+                                      const RaisedModel& model) {
+  return OrEnough(CompileStepsOnce, flags, model);
+}
+
+absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
+                                         const RaisedModel& model) {
+  return OrEnough(CompileTrainingOnce, flags, model);
 }
 
 void AddRotaryTables(double base, Program* program) {

@@ -20,10 +20,11 @@ from tool_test import ToolTest, run
 GPT = ["gpt3-125m", "--dim", "layers=2", "--dim", "batch=8", "--dim", "seq=512"]
 LLAMA = ["llama3-8b", "--dim", "layers=1", "--dim", "batch=4", "--dim",
          "seq=2048"]
-CASES = [
-    GPT + ["--dp", "2", "--machine", "h20x8"],
-    LLAMA + ["--dp", "2", "--machine", "a800x8", "--train", "--overlap"],
-]
+INFERENCE = GPT + ["--dp", "2", "--machine", "h20x8"]
+TRAINING = LLAMA + ["--dp", "2", "--machine", "a800x8", "--train", "--overlap"]
+# The program that accumulates needs more than the step.
+ACCUMULATING = ["gpt3-tiny", "--dim", "batch=64", "--tp", "2", "--train",
+                "--accumulate", "2"]
 STEPS = [200, 1000, 5000] if "ASYRA_SEEDS" in os.environ else [200, 1000]
 
 
@@ -37,14 +38,15 @@ def random_case(choice):
   model += ["--machine", choice.choice(["h20x8", "b200x8", "a800x8", "h100x8",
                                         "h200x8"])]
   model += choice.choice([[], ["--train"], ["--train", "--zero", "3"],
-                          ["--train", "--overlap"]])
+                          ["--train", "--overlap"],
+                          ["--train", "--accumulate", "2"]])
   return model
 
 
-def cases():
+def cases(*given):
   count = os.environ.get("ASYRA_SEEDS")
   if count is None:
-    return CASES
+    return given
   return [random_case(random.Random(seed)) for seed in range(int(count))]
 
 
@@ -62,7 +64,7 @@ class Budgets(ToolTest):
 
   def test_the_least_that_is_printed_is_the_least(self):
     seen = 0
-    for case in cases():
+    for case in cases(INFERENCE, ACCUMULATING):
       with self.subTest(" ".join(case)):
         report, said = self.compiled(case, "0.01", 200)
         self.assertIsNone(report, said)
@@ -86,7 +88,7 @@ class Budgets(ToolTest):
     print(f"{seen} leasts hold")
 
   def test_a_limit_that_is_met_costs_nothing(self):
-    for case in cases():
+    for case in cases(INFERENCE, TRAINING):
       with self.subTest(" ".join(case)):
         free, said = self.compiled(case, "0", 200)
         self.assertIsNotNone(free, said)
@@ -96,7 +98,7 @@ class Budgets(ToolTest):
         self.assertEqual(limited["optimized"], free["optimized"])
 
   def test_more_steps_are_never_slower(self):
-    for case in cases():
+    for case in cases(INFERENCE, TRAINING):
       with self.subTest(" ".join(case)):
         times = []
         for steps in STEPS:

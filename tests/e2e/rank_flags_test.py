@@ -31,24 +31,25 @@ WITH = {
     "--keep": ["--checkpoint", "ck"],
     "--save-every": ["--checkpoint", "ck"],
     "--evaluate-batches": ["--evaluate-every", "5"],
-    "--export-onnx": [],
 }
 # Of other modes than training, or what a rank may have for itself.
 MODES = {"--help", "--version", "--check", "--sample", "--prompt",
-         "--temperature", "--rtol", "--weights", "--export-onnx"}
+         "--temperature", "--rtol", "--export-onnx"}
 OF_ONE_RANK = {
     "--data", "--evaluate-data", "--every", "--log", "--csv", "--html",
     "--profile", "--print-after", "--print-changed", "--dump-dir",
     "--simulate-each", "--tuning", "--save-tuning", "--communicator",
-    "--timeout", "--dry-run"
+    "--secret", "--timeout", "--dry-run"
 }
 
 
 def flags_of(tool):
-  """Each flag of --help, and the kind of its value: "INT", "", ..."""
+  """Each flag of --help, its negation if there is one, and the kind of its
+  value: "INT", "", ..."""
   text = run(tool, "--help").stdout
-  return re.findall(r"^  (?:-\w,)?(--[\w-]+)[^ ]*(?: ((?:TEXT|INT|FLOAT)\S*))?",
-                    text, re.MULTILINE)
+  return re.findall(
+      r"^  (?:-\w,)?(--[\w-]+)(?:,(--no-[\w-]+))?[^ ]*"
+      r"(?: ((?:TEXT|INT|FLOAT)\S*))?", text, re.MULTILINE)
 
 
 def value_of(flag, kind):
@@ -102,18 +103,19 @@ class RankFlags(ToolTest):
 
   def test_every_flag_of_a_training_is_compared_or_of_one_rank(self):
     compared = 0
-    for flag, kind in flags_of("asyra-train"):
+    for flag, negation, kind in flags_of("asyra-train"):
       if flag in MODES or flag in OF_ONE_RANK:
         continue
       value = value_of(flag, kind)
+      told = value[0] if value else "false" if negation else "true"
       if flag in ("--rate", "--steps"):
         odd = list(self.train)
         odd[odd.index(flag) + 1] = value[0]
       else:
-        odd = self.train + WITH.get(flag, []) + [flag, *value]
+        odd = self.train + WITH.get(flag, []) + [negation or flag, *value]
       with self.subTest(flag):
         self.refused(
-            rf"{flag} is .* on rank 0 and {(value or ['true'])[0]} on rank 1",
+            rf"{flag} is .* on rank 0 and {told} on rank 1",
             self.train + WITH.get(flag, []), odd)
       compared += 1
     self.assertGreater(compared, 60)
@@ -138,6 +140,13 @@ class RankFlags(ToolTest):
     self.refused("--seed is 1 on rank 0 and 7 on rank 1",
                  self.train + ["--seed", "1"], odd + ["--seed", "7"])
     self.refused("the world has 2", self.train + ["--seed", "1"], odd)
+
+  def test_a_default_is_the_same_as_its_value(self):
+    defaults = ["--seed", "1", "--save-every", "0", "--evaluate-every", "0",
+                "--shuffle", "--fuse", "--bucket", "--join", "--optimizer", "adamw", "--zero", "auto",
+                "--overlap=false"]
+    train = self.train + ["--dp", "4", "--dim", "batch=4", "--dim", "seq=16"]
+    self.refused("the world has 2", train, train + defaults)
 
   def test_what_asyra_run_is_told(self):
     args = ["asyra-run", "gpt3-tiny", "--dim", "seq=16", "--dim", "batch=2",
