@@ -34,6 +34,8 @@ namespace {
 
 // Too few bytes of a device for any program, and enough to take shares of.
 constexpr int64_t kLittle = 1 << 10;
+// Searches in less memory than the smallest schedule takes.
+constexpr int kTightenings = 3;
 
 // Shards, fuses and schedules, once for each collective strategy.
 absl::Status Search(const CompileOptions& options, PassContext& context,
@@ -98,7 +100,30 @@ absl::StatusOr<Attempt> FindSmallest(CompileOptions options,
   return smallest;
 }
 
-// In a capacity that was asked for, three searches at most:
+// Replaces it by what a search in less memory than it takes finds, as long as
+// there is such a schedule and it takes more than is enough.
+absl::Status Tighten(CompileOptions options, const PassContext& context,
+                     const CompileResult& begin, int64_t enough_bytes,
+                     Attempt* smallest) {
+  options.schedule.runners_up = 0;
+  options.schedule.search_steps =
+      std::min(options.schedule.search_steps, kFirstRound);
+  options.manager = {};
+  for (int i = 0; i < kTightenings; ++i) {
+    int64_t bytes = smallest->bytes();
+    if (bytes <= enough_bytes) break;
+    options.schedule.capacity_bytes = bytes - 1;
+    Attempt found(context, begin);
+    absl::Status searched = Search(options, found.context, &found.result);
+    if (absl::IsResourceExhausted(searched)) break;
+    ASYRA_RETURN_IF_ERROR(searched);
+    if (found.bytes() >= bytes) break;
+    *smallest = std::move(found);
+  }
+  return absl::OkStatus();
+}
+
+// In a capacity that was asked for, three searches at most where one fits:
 //   any memory     what it finds is taken if it fits: a limit costs nothing
 //                  where the fastest schedule meets it
 //   least memory   what it finds says whether a schedule fits at all, so that
@@ -122,6 +147,8 @@ absl::Status SearchWithin(const CompileOptions& options, PassContext& context,
   if (options.schedule.allow_misfit) return Search(options, context, result);
   ASYRA_ASSIGN_OR_RETURN(Attempt smallest,
                          FindSmallest(options, context, *result, capacity));
+  ASYRA_RETURN_IF_ERROR(
+      Tighten(options, context, *result, capacity, &smallest));
   int64_t needed = std::min(smallest.bytes(), fastest.bytes());
   if (needed > capacity) return NothingFits(capacity, needed);
   Attempt within(context, *result);

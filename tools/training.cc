@@ -337,6 +337,7 @@ absl::StatusOr<Training> OrEnough(CompileFn compile, const CompileFlags& flags,
 
 absl::StatusOr<Training> CompileSteps(const CompileFlags& flags,
                                       const RaisedModel& model) {
+  if (flags.train->accumulate == 1) return CompileStepsOnce(flags, model);
   return OrEnough(CompileStepsOnce, flags, model);
 }
 

@@ -23,8 +23,9 @@ LLAMA = ["llama3-8b", "--dim", "layers=1", "--dim", "batch=4", "--dim",
 INFERENCE = GPT + ["--dp", "2", "--machine", "h20x8"]
 TRAINING = LLAMA + ["--dp", "2", "--machine", "a800x8", "--train", "--overlap"]
 # The program that accumulates needs more than the step.
-ACCUMULATING = ["gpt3-tiny", "--dim", "batch=64", "--tp", "2", "--train",
-                "--accumulate", "2"]
+ACCUMULATING = ["gpt3-tiny", "--dim", "layers=1", "--dim", "batch=16", "--dp",
+                "2", "--train", "--zero", "1", "--accumulate", "2", "--tiles",
+                "1"]
 STEPS = [200, 1000, 5000] if "ASYRA_SEEDS" in os.environ else [200, 1000]
 
 
@@ -58,8 +59,8 @@ class Budgets(ToolTest):
     result = run("asyra-opt", *case, "--memory-gib", gib, "--search-steps",
                  str(steps), "--report", "json")
     if result.returncode != 0:
-      self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-      return None, result.stderr
+      # Behind lines of progress, where it takes long.
+      return None, result.stderr.splitlines()[-1]
     return json.loads(result.stdout), result.stdout
 
   def test_the_least_that_is_printed_is_the_least(self):
