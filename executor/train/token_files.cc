@@ -19,8 +19,11 @@ constexpr int64_t kHeaderBytes = kHeaderWords * sizeof(int32_t);
 // Tokens that are read from the disk at a time.
 constexpr int64_t kChunk = int64_t{1} << 16;
 
-// Of each of three places of a file, for Identity.
-constexpr int64_t kHashedBytes = int64_t{64} << 10;
+// Of all files, what Identity reads, in parts that are spread over each of
+// them, of which there are this many at least.
+constexpr int64_t kHashedBytes = int64_t{64} << 20;
+constexpr int64_t kHashedPart = int64_t{64} << 10;
+constexpr int64_t kLeastParts = 3;
 
 // The kinds of llm.c's files, by their first word.
 struct LlmcKind {
@@ -241,12 +244,18 @@ absl::Status TokenFiles::ReadFrom(const File& file, int64_t at,
 absl::StatusOr<std::string> TokenFiles::Identity() const {
   uint64_t hash = Fnv1a("");
   std::vector<std::byte> bytes;
+  int64_t most =
+      std::max(kLeastParts,
+               kHashedBytes / kHashedPart / static_cast<int64_t>(files_.size()));
   for (const File& file : files_) {
     int64_t size = file.header_bytes + file.size * file.token_bytes;
     hash = Fnv1a(fmt::format("{} {} ", size, file.token_bytes), hash);
-    int64_t part = std::min(size, kHashedBytes);
-    for (int64_t at : {int64_t{0}, (size - part) / 2, size - part}) {
-      bytes.resize(part);
+    int64_t parts = std::min(most, (size + kHashedPart - 1) / kHashedPart);
+    int64_t last = std::max<int64_t>(0, size - kHashedPart);
+    for (int64_t i = 0; i < parts; ++i) {
+      // Parts of a file that is read as a whole overlap.
+      int64_t at = parts == 1 ? 0 : last * i / (parts - 1);
+      bytes.resize(std::min(kHashedPart, size - at));
       ASYRA_RETURN_IF_ERROR(file.mapped->Read(at, absl::MakeSpan(bytes)));
       hash = Fnv1a({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                    hash);

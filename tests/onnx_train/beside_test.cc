@@ -90,7 +90,7 @@ TEST(BesideProperty, ProgramsBesideAStepTakeItsShardings) {
   uint64_t models = given != nullptr   ? 1
                     : count != nullptr ? std::strtoull(count, nullptr, 10)
                     : kSanitized       ? 8
-                                       : 60;
+                                       : 40;
   std::string path = (std::filesystem::temp_directory_path() /
                       fmt::format("beside_{}.onnx", ::getpid()))
                          .string();
