@@ -23,9 +23,10 @@ LLAMA = ["llama3-8b", "--dim", "layers=1", "--dim", "batch=4", "--dim",
 INFERENCE = GPT + ["--dp", "2", "--machine", "h20x8"]
 TRAINING = LLAMA + ["--dp", "2", "--machine", "a800x8", "--train", "--overlap"]
 # The program that accumulates needs more than the step.
-ACCUMULATING = ["gpt3-tiny", "--dim", "layers=1", "--dim", "batch=16", "--dp",
-                "2", "--train", "--zero", "1", "--accumulate", "2", "--tiles",
-                "1"]
+ACCUMULATING = ["gpt3-tiny", "--dim", "layers=1", "--dim", "batch=64", "--tp",
+                "2", "--train", "--accumulate", "2", "--no-bucket",
+                "--tp-strategy", "sequence", "--recompute", "none",
+                "--loss-chunks", "1", "--reduce-scatter", "fused"]
 STEPS = [200, 1000, 5000] if "ASYRA_SEEDS" in os.environ else [200, 1000]
 
 
