@@ -244,9 +244,8 @@ absl::Status TokenFiles::ReadFrom(const File& file, int64_t at,
 absl::StatusOr<std::string> TokenFiles::Identity() const {
   uint64_t hash = Fnv1a("");
   std::vector<std::byte> bytes;
-  int64_t most =
-      std::max(kLeastParts,
-               kHashedBytes / kHashedPart / static_cast<int64_t>(files_.size()));
+  int64_t most = std::max(kLeastParts, kHashedBytes / kHashedPart /
+                                           static_cast<int64_t>(files_.size()));
   for (const File& file : files_) {
     int64_t size = file.header_bytes + file.size * file.token_bytes;
     hash = Fnv1a(fmt::format("{} {} ", size, file.token_bytes), hash);

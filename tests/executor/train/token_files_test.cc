@@ -181,8 +181,8 @@ TEST_F(TokenFilesTest, IdentityIsThatOfTheTokensAndNotOfTheNames) {
   std::string same = identity({text});
   EXPECT_THAT(same, HasSubstr("300000 bytes in 1 file, hash "));
   EXPECT_EQ(identity({text}), same);
-  for (size_t at : {size_t{0}, size_t{99'999}, text.size() / 2,
-                    size_t{200'001}, text.size() - 1}) {
+  for (size_t at : {size_t{0}, size_t{99'999}, text.size() / 2, size_t{200'001},
+                    text.size() - 1}) {
     std::string other = text;
     other[at] = 'b';
     EXPECT_NE(identity({other}), same) << at;
