@@ -14,7 +14,7 @@
 #include "ir/training_names.h"
 #include "ir/weight_store.h"
 #include "passes/schedule/capacity_error.h"
-#include "passes/shard/pad_dims.h"
+#include "passes/shard/padded_sizes.h"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
 #include "passes/train/split_sums.h"

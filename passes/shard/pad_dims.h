@@ -49,10 +49,6 @@ struct PadOptions {
   std::string_view sizes;
 };
 
-// How PadDims has padded the weights of `program`: "11=12,50257=50272", or
-// "none".
-std::string PaddedSizes(const Program& program);
-
 // For every size of weights that the model axes of the mesh do not divide, or
 // whose parts are odd and 16-bit: plans and partitions with and without
 // padding, and keeps the faster program, by the sum of its ops' costs. A remark

@@ -13,7 +13,7 @@
 
 #include "gtest/gtest.h"
 #include "ir/support/status.h"
-#include "passes/shard/pad_dims.h"
+#include "passes/shard/padded_sizes.h"
 #include "tests/onnx_train/read_sites.h"
 #include "tests/support/sanitized.h"
 #include "tools/training.h"
