@@ -204,7 +204,7 @@ typedef struct asyra_trainer_options {
   int32_t check_finite;    /* name the op of the first NaN; slow */
 } asyra_trainer_options;
 
-/* `options` may be NULL. */
+/* `options` may be NULL. Error: ranks are given different ones. */
 asyra_status asyra_trainer_create(asyra_rank* rank, const char* folder,
                                   const asyra_trainer_options* options,
                                   asyra_trainer** trainer);
@@ -219,8 +219,8 @@ asyra_status asyra_trainer_step(asyra_trainer* trainer,
 asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
                                       const void* const* batch);
 /* 1 to 65536 files of tokens, by name or pattern, shuffled; goes on where the
- * checkpoint says. Error: its data was in another order, by another seed or of
- * other files. */
+ * checkpoint says. All ranks call it. Error: its data was in another order, by
+ * another seed or of other files; ranks have other tokens. */
 asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
                                        const char* const* files, int32_t count);
 /* A step on the next batch of them, or on as many as the folder's steps have

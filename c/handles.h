@@ -46,6 +46,7 @@ struct asyra_trainer {
   std::unique_ptr<asyra::Trainer> trainer;
   std::unique_ptr<asyra::TokenBatches> tokens;  // null before open_tokens
   std::vector<asyra::Executor::NamedInput> inputs, evaluate_inputs;
+  asyra::Communicator* world = nullptr;  // of the rank
   int64_t rank = 0, seed = 1;
 };
 

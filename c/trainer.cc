@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "c/handles.h"
+#include "executor/comm/choices.h"
 #include "executor/train/step_inputs.h"
 #include "ir/support/status.h"
 
@@ -28,6 +29,7 @@ absl::StatusOr<std::unique_ptr<asyra_trainer>> Create(
   ASYRA_ASSIGN_OR_RETURN(asyra_trainer_options given, Read(options));
   auto made = std::make_unique<asyra_trainer>();
   made->rank = asyra_rank_number(&rank);
+  made->world = rank.world;
   made->seed = given.seed;
   ASYRA_ASSIGN_OR_RETURN(made->trainer, Trainer::Load(folder));
   TrainerOptions chosen;
@@ -70,6 +72,11 @@ absl::Status OpenTokens(asyra_trainer& trainer, const char* const* files,
     names.emplace_back(files[i]);
   }
   ASYRA_ASSIGN_OR_RETURN(TokenFiles opened, TokenFiles::Open(names));
+  if (trainer.world != nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(std::string identity, opened.Identity());
+    ASYRA_RETURN_IF_ERROR(
+        CheckSameChoices(*trainer.world, {{"the tokens", identity}}));
+  }
   ASYRA_ASSIGN_OR_RETURN(
       trainer.tokens,
       TokenBatches::Open(std::make_shared<const TokenFiles>(std::move(opened)),

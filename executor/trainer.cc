@@ -5,11 +5,13 @@
 #include <deque>
 
 #include "absl/algorithm/container.h"
+#include "executor/comm/choices.h"
 #include "executor/train/batch_agreement.h"
 #include "executor/train/export_params.h"
 #include "executor/train/first_values.h"
 #include "executor/train/step_inputs.h"
 #include "executor/train/token_batches.h"
+#include "executor/train/trainer_choices.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "ir/training_names.h"
@@ -261,6 +263,10 @@ class RankTrainer : public Trainer {
   }
 
   absl::Status PrepareAll() {
+    if (world_ != nullptr) {
+      ASYRA_RETURN_IF_ERROR(
+          CheckSameChoices(*world_, ChoicesOf(programs_, options_)));
+    }
     ASYRA_RETURN_IF_ERROR(CheckMemory());
     ASYRA_ASSIGN_OR_RETURN(states_, StateSet::Create(*device_));
     ASYRA_RETURN_IF_ERROR(states_->Join(programs_.step));
@@ -359,7 +365,7 @@ class RankTrainer : public Trainer {
 
   absl::Status Compare(const Program& program, absl::Span<const Tensor> inputs,
                        const std::string& place) {
-    if (world_ == nullptr || !SharesInputs(program)) return absl::OkStatus();
+    if (world_ == nullptr) return absl::OkStatus();
     return Failed(CheckBatchAgreement(*world_, program, inputs, place));
   }
 

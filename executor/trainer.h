@@ -119,8 +119,9 @@ class Trainer {
   // Reserves all memory, prepares all programs, and reads the newest checkpoint
   // or first values. Once. `device` and `world` outlive the trainer; `world` is
   // null where the mesh is one device.
-  // Errors: memory, before anything else is done, with what needs it; those of
-  // Executor::Prepare; those of Restore.
+  // Errors: ranks that are given different options, with both values (`profile`
+  // and `sharing` may differ); memory, before anything else is done, with what
+  // needs it; those of Executor::Prepare; those of Restore.
   virtual absl::Status Prepare(Device& device, Communicator* world,
                                const TrainerOptions& options = {}) = 0;
 
@@ -144,8 +145,8 @@ class Trainer {
   // those of the executor; a step that was not finite (NotFinite), or in which
   // no label counts, which may be the one before this one. In the first 3 steps
   // after Prepare, and the first 3 evaluations, also ranks that hold the same
-  // part of an input and are given different data: the error names step, input
-  // and ranks, and is final.
+  // part of an input and are given different data, or are given different
+  // rates: the error names step, input and ranks, and is final.
   struct StepOptions {
     double rate = 0;
   };

@@ -19,15 +19,145 @@
 // that stage begins.
 #include "passes/compile.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ir/support/status.h"
 #include "passes/mesh_order.h"
+#include "passes/schedule/capacity_error.h"
 #include "passes/strategy_search.h"
 #include "simulator/library_memory.h"
+#include "simulator/memory.h"
 
 namespace asyra {
 namespace {
+
+// Too few bytes of a device for any program, and enough to take shares of.
+constexpr int64_t kLittle = 1 << 10;
+// Searches in less memory than the smallest schedule takes.
+constexpr int kTightenings = 3;
+
+// Shards, fuses and schedules, once for each collective strategy.
+absl::Status Search(const CompileOptions& options, PassContext& context,
+                    CompileResult* result) {
+  Program& program = result->program;
+  StrategySearch search(options, context, result);
+  ASYRA_RETURN_IF_ERROR(search.Run());
+  Pipeline lower =
+      LowerPasses(CapacityGib(options.schedule.capacity_bytes), options.fuse);
+  ASYRA_RETURN_IF_ERROR(
+      RunPasses(program, lower, context, options.manager, &result->timings));
+  for (RunnerUp& other : result->schedule->runners_up) {
+    ASYRA_RETURN_IF_ERROR(RunPasses(other.program, lower, context,
+                                    options.manager, &result->timings));
+  }
+  result->simulated = Simulate(program, *context.costs);
+  result->schedule->optimized = *result->simulated;
+  result->noise = SearchNoise(result->schedule->round_us);
+  return absl::OkStatus();
+}
+
+// A search of its own, with other options.
+struct Attempt {
+  PassContext context;
+  CompileResult result;
+
+  Attempt(const PassContext& from, const CompileResult& begin) : context(from) {
+    result.program = begin.program;
+    result.timings = begin.timings;
+  }
+  // Makes it the result.
+  void Take(PassContext& to, CompileResult* taken) {
+    result.costs = std::move(taken->costs);
+    *taken = std::move(result);
+    to = std::move(context);
+  }
+  int64_t BytesOf(const Program& program) const {
+    return ReportMemory(program, Simulate(program, *context.costs),
+                        context.costs->machine())
+        .device_bytes;
+  }
+  int64_t bytes() const { return BytesOf(result.program); }
+};
+
+// `enough_bytes` as ScheduleOptions has them.
+absl::StatusOr<Attempt> FindSmallest(CompileOptions options,
+                                     const PassContext& context,
+                                     const CompileResult& begin,
+                                     int64_t enough_bytes) {
+  options.schedule.smallest = true;
+  options.schedule.enough_bytes = enough_bytes;
+  options.schedule.capacity_bytes = kLittle;
+  options.schedule.runners_up = 0;
+  options.manager = {};
+  Attempt smallest(context, begin);
+  ASYRA_RETURN_IF_ERROR(Search(options, smallest.context, &smallest.result));
+  // It was enough until LowerPasses.
+  if (enough_bytes > 0 && smallest.bytes() > enough_bytes &&
+      smallest.result.schedule->device_bytes <= enough_bytes) {
+    return FindSmallest(options, context, begin, /*enough_bytes=*/0);
+  }
+  return smallest;
+}
+
+// Replaces it by what a search in less memory than it takes finds, as long as
+// there is such a schedule and it takes more than is enough.
+absl::Status Tighten(CompileOptions options, const PassContext& context,
+                     const CompileResult& begin, int64_t enough_bytes,
+                     Attempt* smallest) {
+  options.schedule.runners_up = 0;
+  options.schedule.search_steps =
+      std::min(options.schedule.search_steps, kFirstRound);
+  options.manager = {};
+  for (int i = 0; i < kTightenings; ++i) {
+    int64_t bytes = smallest->bytes();
+    if (bytes <= enough_bytes) break;
+    options.schedule.capacity_bytes = bytes - 1;
+    Attempt found(context, begin);
+    absl::Status searched = Search(options, found.context, &found.result);
+    if (absl::IsResourceExhausted(searched)) break;
+    ASYRA_RETURN_IF_ERROR(searched);
+    if (found.bytes() >= bytes) break;
+    *smallest = std::move(found);
+  }
+  return absl::OkStatus();
+}
+
+// In a capacity that was asked for, three searches at most where one fits:
+//   any memory     what it finds is taken if it fits: a limit costs nothing
+//                  where the fastest schedule meets it
+//   least memory   what it finds says whether a schedule fits at all, so that
+//                  the least that an error tells is enough
+//   the capacity   the fastest that fits; where none is found, the smallest
+absl::Status SearchWithin(const CompileOptions& options, PassContext& context,
+                          CompileResult* result) {
+  const int64_t capacity = *options.schedule.capacity_bytes;
+  CompileOptions any = options;
+  any.schedule.capacity_bytes = 0;
+  Attempt fastest(context, *result);
+  ASYRA_RETURN_IF_ERROR(Search(any, fastest.context, &fastest.result));
+  if (fastest.bytes() <= capacity) {
+    std::erase_if(fastest.result.schedule->runners_up,
+                  [&](const RunnerUp& other) {
+                    return fastest.BytesOf(other.program) > capacity;
+                  });
+    fastest.Take(context, result);
+    return absl::OkStatus();
+  }
+  if (options.schedule.allow_misfit) return Search(options, context, result);
+  ASYRA_ASSIGN_OR_RETURN(Attempt smallest,
+                         FindSmallest(options, context, *result, capacity));
+  ASYRA_RETURN_IF_ERROR(
+      Tighten(options, context, *result, capacity, &smallest));
+  int64_t needed = std::min(smallest.bytes(), fastest.bytes());
+  if (needed > capacity) return NothingFits(capacity, needed);
+  Attempt within(context, *result);
+  absl::Status found = Search(options, within.context, &within.result);
+  bool fits = found.ok() && within.bytes() <= capacity;
+  if (!found.ok() && !absl::IsResourceExhausted(found)) return found;
+  (fits ? within : smallest).Take(context, result);
+  return absl::OkStatus();
+}
 
 absl::Status RunGiven(const CompileOptions& options, PassContext& context,
                       CompileResult* result) {
@@ -49,21 +179,10 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
     result->simulated = Simulate(program, *context.costs);
     return absl::OkStatus();
   }
-  // Shard, fuse, schedule: once for each collective strategy.
-  StrategySearch search(options, context, result);
-  ASYRA_RETURN_IF_ERROR(search.Run());
-  Pipeline lower =
-      LowerPasses(CapacityGib(options.schedule.capacity_bytes), options.fuse);
-  ASYRA_RETURN_IF_ERROR(
-      RunPasses(program, lower, context, options.manager, &result->timings));
-  for (RunnerUp& other : result->schedule->runners_up) {
-    ASYRA_RETURN_IF_ERROR(RunPasses(other.program, lower, context,
-                                    options.manager, &result->timings));
+  if (options.schedule.capacity_bytes.value_or(0) > 0) {
+    return SearchWithin(options, context, result);
   }
-  result->simulated = Simulate(program, *context.costs);
-  result->schedule->optimized = *result->simulated;
-  result->noise = SearchNoise(result->schedule->round_us);
-  return absl::OkStatus();
+  return Search(options, context, result);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
                          ReadPlanOptions(options, program, context));
   pad_options.pins = options.Get<std::string>("pins");
   pad_options.always = options.Bool("always");
+  pad_options.sizes = options.Get<std::string>("sizes");
   return PadDims(program, pad_options, context);
 }
 
@@ -153,7 +154,10 @@ std::vector<PassRecord> GlobalPasses() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .options = PlanOptionDefs(
-           {{"always", AttrKind::kBool, "even where it costs more", false}}),
+           {{"always", AttrKind::kBool, "even where it costs more", false},
+            {"sizes", AttrKind::kString,
+             "SIZE=PADDED,...: what is padded, or none, instead of what pays",
+             std::string()}}),
        .fn = PadDimsPass},
       {.name = "attach_loss",
        .summary = "makes the outputs the loss of a training step and how many "

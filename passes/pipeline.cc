@@ -111,7 +111,9 @@ Pipeline ShardPasses(const ShardingOptions& options,
                       {"experts", options.experts},
                       {"tp_strategy", options.tp_strategy},
                       {"ep_strategy", options.ep_strategy}};
-  Pipeline passes = {MakePass("merge_expert_rows"), MakePass("pad_dims", plan)};
+  PassOptions pad = plan;
+  pad.Set("sizes", options.padding);
+  Pipeline passes = {MakePass("merge_expert_rows"), MakePass("pad_dims", pad)};
   passes.insert(passes.end(), training.begin(), training.end());
   if (train.has_value()) {
     plan.Set("zero", train->zero);

@@ -59,6 +59,7 @@ struct ShardingOptions {
   std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   // Only what follows from the pins (propagate_sharding), without costs.
   bool propagate = false;
+  std::string padding;     // as the sizes of pad_dims; empty: where it pays
   double memory_gib = -1;  // plan_sharding, of a training step
 };
 

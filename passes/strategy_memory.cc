@@ -58,7 +58,8 @@ absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
 // it then has to compute again.
 absl::StatusOr<StrategySearch::Strategy> StrategySearch::WithLossChunks(
     const Strategy& strategy, int64_t bytes) {
-  if (!options_.train.has_value() || LossChunks() != 0 || bytes == 0) {
+  if (!options_.train.has_value() || LossChunks() != 0 || bytes == 0 ||
+      !strategy.may_chunk_loss) {
     return strategy;
   }
   ASYRA_ASSIGN_OR_RETURN(int64_t missing,
@@ -78,6 +79,7 @@ absl::StatusOr<StrategySearch::Strategy> StrategySearch::WithLossChunks(
     ASYRA_ASSIGN_OR_RETURN(least, RecomputeOf(chunked).MissingBytes(bytes));
     best = std::move(chunked);
   }
+  if (options_.schedule.smallest) return best;
   auto saved = static_cast<double>(missing - least);
   if (saved < kLeastSaved * static_cast<double>(missing)) return strategy;
   if (Recompute() != "auto") return best;

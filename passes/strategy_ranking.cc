@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "passes/schedule/first_look.h"
 #include "passes/schedule/schedule.h"
 #include "passes/strategy_search.h"
 #include "simulator/simulate.h"
@@ -45,12 +46,21 @@ std::string WhyBehind(const Look& look, const Look& fastest) {
 }  // namespace
 
 bool StrategySearch::Ranks() const {
-  return options_.train.has_value() && options_.schedule.scheduler == "auto" &&
+  return options_.train.has_value() && !options_.schedule.smallest &&
+         options_.schedule.scheduler == "auto" &&
          result_->program.stage == Stage::kGlobal;
 }
 
 absl::Status StrategySearch::Offer(Strategy strategy, int search_steps) {
   if (Ranks()) return Look(std::move(strategy));
+  if (IsSmallEnough()) return absl::OkStatus();
+  // Chunks take less by an estimate alone.
+  if (options_.schedule.smallest) {
+    Strategy whole = strategy;
+    whole.may_chunk_loss = false;
+    ASYRA_RETURN_IF_ERROR(Try(std::move(whole), search_steps));
+    if (IsSmallEnough()) return absl::OkStatus();
+  }
   return Try(std::move(strategy), search_steps);
 }
 

@@ -66,9 +66,11 @@ absl::Status StrategySearch::Run() {
   if (Ranks()) ASYRA_RETURN_IF_ERROR(TryRanked());
   if (!result_->schedule.has_value()) return refused_;
   absl::c_move(rejected_, std::back_inserter(result_->schedule->candidates));
-  ASYRA_RETURN_IF_ERROR(TryOverHosts());
-  ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
-  ASYRA_RETURN_IF_ERROR(TryLessRecompute());
+  if (!options_.schedule.smallest) {
+    ASYRA_RETURN_IF_ERROR(TryOverHosts());
+    ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
+    ASYRA_RETURN_IF_ERROR(TryLessRecompute());
+  }
   context_.remarks = std::move(remarks_);
   result_->program = result_->schedule->program;
   ASYRA_RETURN_IF_ERROR(TakeMesh());
@@ -95,7 +97,14 @@ absl::Status StrategySearch::TakeMesh() {
   return absl::OkStatus();
 }
 
+bool StrategySearch::IsSmallEnough() const {
+  const ScheduleOptions& schedule = options_.schedule;
+  return schedule.smallest && result_->schedule.has_value() &&
+         result_->schedule->device_bytes <= schedule.enough_bytes;
+}
+
 absl::Status StrategySearch::TryTpStrategy(const std::string& tp_strategy) {
+  if (IsSmallEnough()) return absl::OkStatus();
   Strategy strategy{.tp_strategy = tp_strategy};
   if (!tried_.empty() || !looked_.empty()) {
     strategy.name = "tp-strategy " + tp_strategy;
@@ -176,6 +185,7 @@ absl::Status StrategySearch::OfferZeroLevels(
   for (const std::string& level : levels) {
     // As the plan's estimate has chosen it.
     if (sharded_.contains({tp_strategy, std::stoi(level)})) continue;
+    if (IsSmallEnough()) continue;
     Strategy strategy{.name = with + "zero " + level,
                       .tp_strategy = tp_strategy,
                       .zero = level};
@@ -237,7 +247,7 @@ absl::Status StrategySearch::TryOverHosts() {
     if (SpansHosts(strategy.program)) fastest.push_back(strategy);
   }
   absl::c_stable_sort(fastest, [](const Strategy& a, const Strategy& b) {
-    return a.us < b.us;
+    return a.first_us < b.first_us;
   });
   fastest.resize(std::min(fastest.size(), kOverHostsTried));
   for (Strategy& strategy : fastest) {
@@ -303,6 +313,8 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   }
   strategy.us = found->optimized.makespan_us;
   strategy.fastest_us = strategy.us;
+  strategy.first_us =
+      found->round_us.empty() ? strategy.us : found->round_us.front();
   strategy.memory_share = scheduled->memory_share;
   for (const ScheduleChoice& choice : found->candidates) {
     if (choice.makespan_us <= 0) continue;
@@ -351,8 +363,9 @@ absl::Status StrategySearch::Run(Program& program, const Pipeline& pipeline,
 bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
   ScheduleResult* best = &*result_->schedule;
   // Only without a capacity asked for there may be one that does not fit.
-  bool better = other.fits != best->fits
-                    ? other.fits
+  bool better = other.fits != best->fits ? other.fits
+                : options_.schedule.smallest
+                    ? other.device_bytes < best->device_bytes
                     : other.optimized.makespan_us < best->optimized.makespan_us;
   std::string suffix = name.empty() ? "" : ", " + name;
   if (options_.schedule.runners_up > 0) {
@@ -382,6 +395,7 @@ bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
   if (!better) return false;
   best->optimized = std::move(other.optimized);
   best->fits = other.fits;
+  best->device_bytes = other.device_bytes;
   best->tiles = other.tiles;
   best->scheduler = std::move(other.scheduler);
   return true;

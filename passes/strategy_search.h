@@ -75,6 +75,7 @@ class StrategySearch {
     std::string tp_strategy;
     std::string zero;  // the level asked for, "" for the estimate's
     int64_t loss_chunks = 1;
+    bool may_chunk_loss = true;  // where memory asks for it
     Program program;
     PassContext context;
     // What is computed again is chosen for the first of these shares of a
@@ -86,6 +87,7 @@ class StrategySearch {
     // Set by Try: scheduled, and the fastest of its schedules, those that do
     // not fit included.
     double us = 0, fastest_us = 0;
+    double first_us = 0;      // after its first round, however many follow
     double memory_share = 1;  // the one of memory_shares that was used
   };
   // What came of it.
@@ -100,6 +102,8 @@ class StrategySearch {
   };
 
   bool ZeroIsOpen() const;
+  // What was found, where the smallest is wanted.
+  bool IsSmallEnough() const;
   absl::StatusOr<bool> Shard(const std::string& zero, Strategy* strategy);
   absl::Status TryTpStrategy(const std::string& tp_strategy);
   bool DecomposedIsOpen() const;

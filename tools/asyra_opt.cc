@@ -124,12 +124,9 @@ absl::StatusOr<CompiledModel> CompileStep(
     *batches = ReportBatches(accumulate, step, count);
   };
   if (flags.output.empty()) {
-    ASYRA_ASSIGN_OR_RETURN(CompiledModel step, Compile(flags.compile, model));
-    if (count == 1 || step.program.stage != Stage::kAllocated) return step;
-    ASYRA_ASSIGN_OR_RETURN(CompiledModel accumulate,
-                           CompileAccumulate(flags.compile, model, step));
-    report(accumulate, step);
-    return step;
+    ASYRA_ASSIGN_OR_RETURN(Training steps, CompileSteps(flags.compile, model));
+    if (steps.accumulate.has_value()) report(*steps.accumulate, steps.step);
+    return std::move(steps.step);
   }
   ASYRA_ASSIGN_OR_RETURN(Training training,
                          CompileTraining(flags.compile, model));

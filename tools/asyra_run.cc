@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "executor/comm/choices.h"
 #include "executor/comm/rank_error.h"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
@@ -28,6 +29,7 @@
 #include "tools/input_sources.h"
 #include "tools/number_check.h"
 #include "tools/output_file.h"
+#include "tools/rank_flags.h"
 #include "tools/run_gate.h"
 #include "tools/run_inputs.h"
 #include "tools/run_modes.h"
@@ -188,10 +190,6 @@ absl::Status CheckFlags(const Flags& flags) {
   if (flags.run.repeat < 1) {
     return Invalid("--repeat is {}, it must be at least 1", flags.run.repeat);
   }
-  if (!(flags.run.timeout_s > 0) || !std::isfinite(flags.run.timeout_s)) {
-    return Invalid("--timeout is {}, it must be finite and above 0",
-                   flags.run.timeout_s);
-  }
   ASYRA_ASSIGN_OR_RETURN(bool as_it_is, RunsAsItIs(flags.compile));
   ASYRA_RETURN_IF_ERROR(
       CheckRunFlags({.device = flags.device,
@@ -320,6 +318,9 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<Tensor> inputs,
       InputsOf(flags, sources, program, loaded.lacking_weights, world));
+  if (world != nullptr) {
+    ASYRA_RETURN_IF_ERROR(CheckSameInputs(program, inputs, *world));
+  }
   RunReport report{.model = flags.compile.model,
                    .device = flags.device,
                    .program = &program,
@@ -352,25 +353,34 @@ absl::Status Run(const Flags& flags, Communicator* world) {
 
 std::atomic<bool> asked_to_end = false;
 
-absl::StatusOr<LaunchedWorld> Connect(const Flags& flags) {
-  return ConnectLaunched(
-      {.communicator = flags.communicator,
-       .device = flags.device,
-       .timeout_s = flags.run.timeout_s,
-       .secret_file = flags.secret_file,
-       .inject_comm_us = flags.run.inject_comm_us,
-       .asked_to_end = &asked_to_end,
-       // A launcher that has lost a rank ends the others, which then report it.
-       .before_mpi = [] {
-         std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
-       }});
+LaunchOptions Launch(const Flags& flags) {
+  return {
+      .communicator = flags.communicator,
+      .device = flags.device,
+      .timeout_s = flags.run.timeout_s,
+      .secret_file = flags.secret_file,
+      .inject_comm_us = flags.run.inject_comm_us,
+      .asked_to_end = &asked_to_end,
+      // A launcher that has lost a rank ends the others, which then report it.
+      .before_mpi = [] {
+        std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
+      }};
 }
 
-absl::Status Main(Flags flags) {
-  ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
+absl::Status Main(Flags flags, const std::vector<NamedChoice>& choices) {
+  if (!(flags.run.timeout_s > 0) || !std::isfinite(flags.run.timeout_s)) {
+    return Invalid("--timeout is {}, it must be finite and above 0",
+                   flags.run.timeout_s);
+  }
+  absl::Status checked = CheckFlags(flags);
+  // Other processes are told of it.
+  if (!checked.ok() && !RanksAreProcesses(Launch(flags)).value_or(false)) {
+    return checked;
+  }
   // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
-  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched, Connect(flags));
+  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
+                         ConnectLaunched(Launch(flags)));
   flags.run.local_rank = launched.local_rank;
   flags.run.ranks_on_host = launched.ranks_on_host;
   Communicator* world = launched.world.get();
@@ -381,7 +391,10 @@ absl::Status Main(Flags flags) {
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,
       TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
-  absl::Status status = Run(flags, world);
+  absl::Status status =
+      world == nullptr ? absl::OkStatus() : CheckSameChoices(*world, choices);
+  if (status.ok()) status = checked;
+  if (status.ok()) status = Run(flags, world);
   if (status.ok() && (world == nullptr || world->rank() == 0)) {
     status = flags.session->Save();
   }
@@ -500,6 +513,7 @@ int main(int argc, char** argv) {
     flags.predict = app.count("--machine") > 0;
     flags.given = asyra::GivenFlags(app.get_options());
     flags.of_compiling = asyra::GivenFlags(compiling);
-    return asyra::Main(flags);
+    return asyra::Main(
+        flags, asyra::FlagsToAgreeOn(app, asyra::RunFlagsThatMayDiffer()));
   });
 }

@@ -2,6 +2,8 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
+#include "executor/comm/choices.h"
+#include "executor/comm/rank_error.h"
 #include "executor/launched_world.h"
 #include "executor/train/checkpoint.h"
 #include "ir/support/short_list.h"
@@ -11,6 +13,7 @@
 #include "tools/given_flags.h"
 #include "tools/idle_flags.h"
 #include "tools/progress.h"
+#include "tools/rank_flags.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
 #include "tools/train_flags.h"
@@ -40,9 +43,46 @@ absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
   return ProgramsOf(training, flags.compile);
 }
 
-absl::Status Train(const TrainSettings& flags) {
+// Before steps are taken that could not be saved.
+absl::Status MakeCheckpointFolder(const TrainSettings& flags) {
+  if (flags.checkpoint.empty() || flags.dry_run) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::create_directories(flags.checkpoint, error);
+  if (!error) return absl::OkStatus();
+  return Invalid("--checkpoint {}: {}", flags.checkpoint, error.message());
+}
+
+LaunchOptions Launch(const TrainSettings& flags) {
+  return {.communicator = flags.communicator,
+          .device = flags.device,
+          .timeout_s = flags.timeout_s,
+          .secret_file = flags.secret_file};
+}
+
+absl::Status TrainAsRank(const TrainSettings& flags,
+                         const LaunchedWorld& launched) {
+  ASYRA_RETURN_IF_ERROR(MakeCheckpointFolder(flags));
   ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs, LoadPrograms(flags));
-  return TrainOnData(flags, programs);
+  return TrainOnData(flags, programs, launched);
+}
+
+// `choices` of this rank, which all must have, are compared before anything
+// else: a program may take minutes to compile. Then comes what `checked` says.
+absl::Status Train(const TrainSettings& flags,
+                   const std::vector<NamedChoice>& choices,
+                   const absl::Status& checked) {
+  LaunchedWorld launched;
+  if (!flags.dry_run) {
+    ASYRA_ASSIGN_OR_RETURN(launched, ConnectLaunched(Launch(flags)));
+  }
+  Communicator* world = launched.world.get();
+  absl::Status status =
+      world == nullptr ? absl::OkStatus() : CheckSameChoices(*world, choices);
+  if (status.ok()) status = checked;
+  if (status.ok()) status = TrainAsRank(flags, launched);
+  if (status.ok() || world == nullptr) return status;
+  world->Abort(status);
+  return NameRank(world->rank(), status);
 }
 
 // Prints what the model writes with the params of the newest checkpoint.
@@ -70,37 +110,34 @@ absl::Status Sample(const TrainSettings& flags) {
   return absl::OkStatus();
 }
 
-// Before steps are taken that could not be saved.
-absl::Status MakeCheckpointFolder(const TrainSettings& flags) {
-  if (flags.checkpoint.empty() || flags.dry_run) return absl::OkStatus();
-  std::error_code error;
-  std::filesystem::create_directories(flags.checkpoint, error);
-  if (!error) return absl::OkStatus();
-  return Invalid("--checkpoint {}: {}", flags.checkpoint, error.message());
+absl::Status CheckFlags(const TrainSettings& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
+  if (flags.sample.count > 0) return absl::OkStatus();
+  return CheckNoneIdle(flags.of_compiling, {flags.compile});
 }
 
-absl::Status Main(TrainSettings flags) {
-  ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
-  ASYRA_RETURN_IF_ERROR(MakeCheckpointFolder(flags));
+absl::Status Main(TrainSettings flags,
+                  const std::vector<NamedChoice>& choices) {
   flags.compile.train = flags.train;
-  if (flags.sample.count == 0) {
-    ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.of_compiling, {flags.compile}));
-  }
+  absl::Status checked = CheckFlags(flags);
+  bool trains = flags.sample.count == 0 && flags.check.empty();
+  absl::StatusOr<bool> processes = RanksAreProcesses(Launch(flags));
+  // Other processes are told of it.
+  bool tells = trains && processes.value_or(false);
+  if (!checked.ok() && !tells) return checked;
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,
       TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
   if (flags.device == "cuda") {
     flags.compile.graph = true;
-    ASYRA_ASSIGN_OR_RETURN(
-        bool processes, RanksAreProcesses({.communicator = flags.communicator,
-                                           .device = flags.device}));
+    ASYRA_RETURN_IF_ERROR(processes.status());
     // Copies between GPUs go by it.
     if (flags.compile.ranks_as == "auto") {
-      flags.compile.ranks_as = processes ? kRanksAsProcesses : "threads";
+      flags.compile.ranks_as = *processes ? kRanksAsProcesses : "threads";
     }
   }
   absl::Status status = flags.sample.count > 0 ? Sample(flags)
-                        : flags.check.empty()  ? Train(flags)
+                        : trains               ? Train(flags, choices, checked)
                         : std::filesystem::is_directory(flags.check)
                             ? CheckFolder(flags)
                             : ReplayRun(flags);
@@ -135,6 +172,7 @@ int main(int argc, char** argv) {
     if (flags.device == "cpu" && app.count("--search-steps") == 0) {
       flags.compile.search_steps = asyra::kSearchStepsOnCpu;
     }
-    return asyra::Main(flags);
+    return asyra::Main(
+        flags, asyra::FlagsToAgreeOn(app, asyra::TrainFlagsThatMayDiffer()));
   });
 }

@@ -237,7 +237,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_option("--search-steps", flags->search_steps,
                  "about how many orders are simulated: rounds of 200, 800, "
                  "4000, ... as far as they fit, at least the first; a larger "
-                 "number is never slower")
+                 "number is never slower, unless a memory limit binds")
       ->check(CLI::Range(1, kMostSearchSteps))
       ->capture_default_str();
   CLI::Option* memory =
@@ -343,7 +343,8 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
                       .experts = ExpertAxes(flags),
                       .tp_strategy = flags.tp_strategy,
                       .ep_strategy = flags.ep_strategy,
-                      .propagate = flags.propagate};
+                      .propagate = flags.propagate,
+                      .padding = flags.padding};
   options.order_axes = !flags.mesh.has_value();
   options.fuse = flags.fuse;
   options.epilogues = flags.epilogues;

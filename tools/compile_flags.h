@@ -36,6 +36,7 @@ struct CompileFlags {
   // As the options of plan_sharding.
   std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   bool propagate = false;  // from `shard`, instead of plan_sharding
+  std::string padding;     // as that of ShardingOptions
   std::string machine = "h200x8";
   std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
   int64_t nodes = 0;             // 0: as many as the mesh takes

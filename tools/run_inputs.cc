@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "executor/comm/choices.h"
 #include "ir/random_tensors.h"
 #include "ir/shard_reader.h"
+#include "ir/support/hash.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "ir/weight_store.h"
@@ -200,6 +202,24 @@ absl::Status CheckHostMemory(const Program& program, const HostUse& use) {
       "{}",
       ranks, ranks == 1 ? "device" : "devices", BytesText(bytes),
       BytesText(have));
+}
+
+absl::Status CheckSameInputs(const Program& program,
+                             absl::Span<const Tensor> inputs,
+                             Communicator& world) {
+  std::vector<NamedChoice> given;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Input& input = program.inputs[i];
+    const Tensor& tensor = inputs[i];
+    if (input.role != InputRole::kData || tensor.data() == nullptr) continue;
+    std::string_view bytes(reinterpret_cast<const char*>(tensor.data()),
+                           static_cast<size_t>(tensor.bytes()));
+    given.push_back(
+        {"the input " + program.value_name(input.value),
+         fmt::format("{}{} of hash {:016x}", ToString(tensor.dtype()),
+                     ShapeToString(tensor.shape()), Fnv1a(bytes))});
+  }
+  return CheckSameChoices(world, given);
 }
 
 }  // namespace asyra

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/comm/communicator.h"
 #include "ir/program.h"
 #include "tools/weight_data.h"
 
@@ -42,5 +44,12 @@ struct HostUse {
 // machine has: on a cpu and in the interpreter devices have it, GPUs have their
 // own, and get their shards one after the other.
 absl::Status CheckHostMemory(const Program& program, const HostUse& use);
+
+// Blocks until all processes of the run have called it, each of which has read
+// or drawn the inputs of the whole program itself. Error: data that differs, by
+// its hash.
+absl::Status CheckSameInputs(const Program& program,
+                             absl::Span<const Tensor> inputs,
+                             Communicator& world);
 
 }  // namespace asyra

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "executor/comm/rank_error.h"
+#include "executor/comm/choices.h"
 #include "executor/comm/thread_world.h"
 #include "executor/launched_world.h"
 #include "executor/trace.h"
@@ -75,6 +75,18 @@ absl::StatusOr<Data> OpenData(const TrainSettings& flags,
   ASYRA_ASSIGN_OR_RETURN(data.evaluate,
                          OpenFiles(flags.evaluate_data, flags.tokens));
   return data;
+}
+
+// Processes open files of their own.
+absl::Status CheckSameTokens(const TrainSettings& flags, const Data& data,
+                             Communicator& world) {
+  ASYRA_ASSIGN_OR_RETURN(std::string train, data.train->Identity());
+  std::vector<NamedChoice> tokens = {{"--data", std::move(train)}};
+  if (!flags.evaluate_data.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(std::string evaluate, data.evaluate->Identity());
+    tokens.push_back({"--evaluate-data", std::move(evaluate)});
+  }
+  return CheckSameChoices(world, tokens);
 }
 
 // One rank of a run.
@@ -409,25 +421,24 @@ absl::Status RunRank(const TrainSettings& flags, const Choice& programs,
 }  // namespace
 
 absl::Status TrainOnData(const TrainSettings& flags,
-                         const TrainingPrograms& programs) {
+                         const TrainingPrograms& programs,
+                         const LaunchedWorld& launched) {
   ASYRA_ASSIGN_OR_RETURN(Data data, OpenData(flags, programs));
   if (flags.dry_run) {
     Describe(flags, programs, data);
     return DryRun(programs, data);
   }
+  Communicator* world = launched.world.get();
+  if (world != nullptr) {
+    ASYRA_RETURN_IF_ERROR(CheckSameTokens(flags, data, *world));
+  }
   Choice choice{programs, {}};
   if (flags.gate != kGateOff) {
     ASYRA_ASSIGN_OR_RETURN(choice.choices, StepChoices(programs));
   }
-  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
-                         ConnectLaunched({.communicator = flags.communicator,
-                                          .device = flags.device,
-                                          .timeout_s = flags.timeout_s,
-                                          .secret_file = flags.secret_file}));
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
   CatchStopSignals();
   int64_t ranks = programs.step.mesh.num_devices();
-  Communicator* world = launched.world.get();
   if (world == nullptr || world->rank() == 0) Describe(flags, programs, data);
   if (world == nullptr) {
     ASYRA_RETURN_IF_ERROR(platform->CheckRanks(ranks));
@@ -445,9 +456,7 @@ absl::Status TrainOnData(const TrainSettings& flags,
                    here);
   });
   if (status.ok() && world->rank() == 0) status = flags.session->Save();
-  if (status.ok()) return status;
-  world->Abort(status);
-  return NameRank(world->rank(), status);
+  return status;
 }
 
 }  // namespace asyra

@@ -47,7 +47,8 @@ void AddDataFlags(CLI::App& app, TrainSettings* flags) {
   app.add_option("--evaluate-every", flags->evaluate_every,
                  "steps after which the loss is computed on data that is not "
                  "trained on; 0: never")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--evaluate-data", flags->evaluate_data,
                  "FILES of tokens to evaluate on; the last ones of --data "
                  "unless given, which are then not trained on");
@@ -63,7 +64,8 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
                  "one there, and leaves one at its end");
   app.add_option("--save-every", flags->save_every,
                  "steps between two checkpoints; 0: only at the end")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--keep", flags->keep, "the newest checkpoints that stay")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

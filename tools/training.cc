@@ -1,14 +1,20 @@
 #include "tools/training.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "ir/split_axes.h"
 #include "ir/support/hash.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "ir/training_names.h"
 #include "ir/weight_store.h"
+#include "passes/schedule/capacity_error.h"
+#include "passes/shard/padded_sizes.h"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
 #include "passes/train/split_sums.h"
@@ -20,6 +26,9 @@
 
 namespace asyra {
 namespace {
+
+// The step and those beside it, each of which may need more memory than others.
+constexpr int kMostPrograms = 4;
 
 // A regular expression that matches the name alone.
 std::string Literal(const std::string& name) {
@@ -53,15 +62,23 @@ std::string PinOfType(const Type& type, const Mesh& mesh) {
   return dims.empty() ? "whole" : absl::StrJoin(dims, ",");
 }
 
-std::string PinsLike(const Program& step, const Program& other) {
+// Of all weights and states of the step that `is_pinned`.
+template <typename IsPinned>
+std::string PinsWhere(const Program& step, IsPinned is_pinned) {
   std::vector<std::string> pins;
   for (const Input& input : step.inputs) {
     const std::string& name = step.value_name(input.value);
-    if (!IsWeight(input) || other.FindValue(name) == kNoValue) continue;
+    if (input.role == InputRole::kData || !is_pinned(input, name)) continue;
     pins.push_back(fmt::format("{}={}", Literal(name),
                                PinOfType(step.type(input.value), step.mesh)));
   }
   return absl::StrJoin(pins, ";");
+}
+
+std::string PinsLike(const Program& step, const Program& other) {
+  return PinsWhere(step, [&](const Input& input, const std::string& name) {
+    return IsWeight(input) && other.FindValue(name) != kNoValue;
+  });
 }
 
 // Nothing is printed or written of a program beside the step.
@@ -86,6 +103,7 @@ CompileFlags Plain(const CompileFlags& given, const Program& step) {
   flags.reduce_scatter = "fused";
   flags.over_hosts = "flat";
   flags.tp_strategy = "sequence";
+  flags.padding = PaddedSizes(step);
   flags.passes.clear();
   return flags;
 }
@@ -133,20 +151,9 @@ absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
                                     const RaisedModel& model,
                                     const std::vector<std::string>& names,
                                     const Program& step) {
-  // Shapes are those of the step: padding may have been added.
-  Program padded = model.raised.program;
-  for (const std::string& name : names) {
-    ValueId value = padded.FindValue(name), to = step.FindValue(name);
-    for (Input& input : padded.inputs) {
-      if (input.value != value) continue;
-      input.stored = padded.type(value).shape();
-      for (int d = 0; d < step.type(to).rank(); ++d) {
-        padded.values[value].type.dims[d].size = step.type(to).size(d);
-      }
-    }
-  }
   RaisedModel init;
-  ASYRA_ASSIGN_OR_RETURN(init.raised.program, InitProgram(padded, names));
+  ASYRA_ASSIGN_OR_RETURN(init.raised.program,
+                         InitProgram(model.raised.program, names, &step));
   CompileFlags plain = Plain(flags, step);
   plain.train.reset();
   plain.shard = PinsLike(step, init.raised.program);
@@ -178,10 +185,6 @@ absl::StatusOr<Program> GlobalAccumulate(const CompileFlags& flags,
   return program;
 }
 
-}  // namespace
-
-namespace {
-
 // What the passes say of parameters and their gradients.
 absl::StatusOr<std::vector<std::string>> ParameterNotes(
     const CompileFlags& flags, const RaisedModel& model) {
@@ -193,6 +196,17 @@ absl::StatusOr<std::vector<std::string>> ParameterNotes(
   return std::move(context.remarks);
 }
 
+// Over the mesh of the step, whose axes may be split.
+absl::StatusOr<CompiledModel> CompileOver(const CompileFlags& flags,
+                                          const RaisedModel& model,
+                                          const Mesh& mesh) {
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, Compile(flags, model));
+  if (compiled.program.mesh == mesh) return compiled;
+  ASYRA_ASSIGN_OR_RETURN(
+      compiled.program, SplitAxes(std::move(compiled.program), SplitsOf(mesh)));
+  return compiled;
+}
+
 }  // namespace
 
 absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
@@ -202,6 +216,7 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   own.train->what = TrainOptions::What::kAccumulate;
   own.train->zero = std::to_string(step.zero);
   own.tp_strategy = step.tp_strategy;
+  own.padding = PaddedSizes(step.program);
   const Mesh& mesh = step.program.mesh;
   std::vector<AxisSplit> splits = SplitsOf(mesh);
   if (splits.empty()) own.over_hosts = "flat";
@@ -211,18 +226,27 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(flags.machine, MachineEdits(flags)));
   int64_t capacity = CapacityBytes(flags.capacity_gib, machine);
+  int64_t others = 0;
   if (capacity > 0) {
     ASYRA_ASSIGN_OR_RETURN(Program global, GlobalAccumulate(own, model));
-    capacity -= BytesOfOthers(step.program, global);
+    others = BytesOfOthers(step.program, global);
     own.capacity_gib =
-        std::max<double>(1, static_cast<double>(capacity)) / (1 << 30);
+        std::max<double>(1, static_cast<double>(capacity - others)) / (1 << 30);
+    // As the step's, unless it was asked for.
+    own.allow_misfit = own.allow_misfit || flags.capacity_gib < 0;
   }
-  absl::StatusOr<CompiledModel> compiled = Compile(own, model);
+  absl::StatusOr<CompiledModel> compiled = CompileOver(own, model, mesh);
+  if (compiled.ok() && !CheckAgree(step.program, compiled->program).ok()) {
+    own.shard = PinsWhere(step.program, [&](const Input& input,
+                                            const std::string& name) {
+      return compiled->program.FindValue(name) != kNoValue && IsUpdated(input);
+    });
+    compiled = CompileOver(own, model, mesh);
+  }
+  if (std::optional<int64_t> least = LeastBytes(compiled.status())) {
+    return NothingFits(capacity, *least + others);
+  }
   if (!compiled.ok()) return Annotate(compiled.status(), "accumulate");
-  if (compiled->program.mesh != mesh) {
-    ASYRA_ASSIGN_OR_RETURN(compiled->program,
-                           SplitAxes(std::move(compiled->program), splits));
-  }
   ASYRA_RETURN_IF_ERROR(CheckAgree(step.program, compiled->program));
   compiled->program.name = "accumulate";
   return compiled;
@@ -236,26 +260,47 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
   plain.train->what = what;
   plain.train->in_halves = HalvesText(step);
   plain.shard = PinsLike(step, model.raised.program);
-  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, model));
+  absl::StatusOr<CompiledModel> found = CompileAlone(plain, model);
+  if (absl::IsResourceExhausted(found.status())) {
+    plain.tiles = flags.tiles;
+    plain.scheduler = flags.scheduler;
+    plain.search_steps = flags.search_steps;
+    found = CompileAlone(plain, model);
+  }
+  if (LeastBytes(found.status()).has_value()) return found.status();
+  if (!found.ok()) return Annotate(found.status(), "beside the step");
+  CompiledModel compiled = *std::move(found);
   ASYRA_ASSIGN_OR_RETURN(Program program, SplitAxes(std::move(compiled.program),
                                                     SplitsOf(step.mesh)));
   ASYRA_RETURN_IF_ERROR(CheckAgree(step, program));
   return program;
 }
 
-absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
-                                         const RaisedModel& model) {
+namespace {
+
+using CompileFn = absl::StatusOr<Training> (*)(const CompileFlags& flags,
+                                               const RaisedModel& model);
+
+absl::StatusOr<Training> CompileStepsOnce(const CompileFlags& flags,
+                                          const RaisedModel& model) {
+  Training training;
+  ASYRA_ASSIGN_OR_RETURN(training.step, Compile(flags, model));
+  bool is_whole = training.step.program.stage == Stage::kAllocated;
+  if (!is_whole || flags.train->accumulate == 1) return training;
+  ASYRA_ASSIGN_OR_RETURN(training.accumulate,
+                         CompileAccumulate(flags, model, training.step));
+  return training;
+}
+
+absl::StatusOr<Training> CompileTrainingOnce(const CompileFlags& flags,
+                                             const RaisedModel& model) {
   CompileFlags step_flags = flags;
   step_flags.train->what = TrainOptions::What::kStep;
   step_flags.runners_up = kGateRunnersUp;
-  Training training;
-  ASYRA_ASSIGN_OR_RETURN(training.step, Compile(step_flags, model));
+  ASYRA_ASSIGN_OR_RETURN(Training training,
+                         CompileStepsOnce(step_flags, model));
   const Program& step = training.step.program;
   if (step.stage != Stage::kAllocated) return training;  // with --passes
-  if (flags.train->accumulate > 1) {
-    ASYRA_ASSIGN_OR_RETURN(training.accumulate,
-                           CompileAccumulate(flags, model, training.step));
-  }
   ASYRA_ASSIGN_OR_RETURN(
       training.evaluate,
       CompileBeside(flags, model, TrainOptions::What::kEvaluate, step));
@@ -266,6 +311,39 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
   ASYRA_ASSIGN_OR_RETURN(training.init,
                          CompileInit(flags, model, ParamsOf(step), step));
   return training;
+}
+
+// Where one of the programs does not fit, the error says how much is enough for
+// all of them: the least that one takes may be too little for another one.
+absl::StatusOr<Training> OrEnough(CompileFn compile, const CompileFlags& flags,
+                                  const RaisedModel& model) {
+  absl::StatusOr<Training> training = compile(flags, model);
+  std::optional<int64_t> least = LeastBytes(training.status());
+  if (!least.has_value()) return training;
+  CompileFlags enough = Quiet(flags);
+  for (int i = 0; i < kMostPrograms; ++i) {
+    // As it is printed and given back.
+    enough.capacity_gib = std::strtod(EnoughGib(*least).c_str(), nullptr);
+    std::optional<int64_t> more = LeastBytes(compile(enough, model).status());
+    if (!more.has_value()) break;
+    least = more;
+  }
+  ASYRA_ASSIGN_OR_RETURN(Machine machine,
+                         LoadMachine(flags.machine, MachineEdits(flags)));
+  return NothingFits(CapacityBytes(flags.capacity_gib, machine), *least);
+}
+
+}  // namespace
+
+absl::StatusOr<Training> CompileSteps(const CompileFlags& flags,
+                                      const RaisedModel& model) {
+  if (flags.train->accumulate == 1) return CompileStepsOnce(flags, model);
+  return OrEnough(CompileStepsOnce, flags, model);
+}
+
+absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
+                                         const RaisedModel& model) {
+  return OrEnough(CompileTrainingOnce, flags, model);
 }
 
 void AddRotaryTables(double base, Program* program) {

@@ -24,10 +24,15 @@ struct Training {
 };
 
 // `flags.train` says how. The programs agree on mesh and on the types of
-// params. Errors: those of the passes; weights without data that are no
-// parameters.
+// params. Errors: those of the passes; memory that is too little for one of the
+// programs, with the least that is enough for all; weights without data that
+// are no parameters.
 absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
                                          const RaisedModel& model);
+
+// Only the step, and the program that accumulates.
+absl::StatusOr<Training> CompileSteps(const CompileFlags& flags,
+                                      const RaisedModel& model);
 
 // Of a step of several batches the program of all but the last, sharded as
 // `step` is and in the memory that its other states leave. Errors: those of the

@@ -1,6 +1,8 @@
 #include "executor/train/batch_agreement.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,10 +17,20 @@ namespace {
 
 constexpr size_t kHashDigits = 16;
 
+// Of one number itself, so that both can be told.
 std::string HashOf(const Tensor& tensor) {
+  if (tensor.num_elements() == 1 && tensor.shape().empty()) {
+    return fmt::format("{:016x}", std::bit_cast<uint64_t>(tensor.Get(0)));
+  }
   return fmt::format("{:016x}",
                      Fnv1a({reinterpret_cast<const char*>(tensor.data()),
                             static_cast<size_t>(tensor.bytes())}));
+}
+
+double NumberOf(std::string_view hash) {
+  uint64_t bits = 0;
+  std::from_chars(hash.data(), hash.data() + hash.size(), bits, 16);
+  return std::bit_cast<double>(bits);
 }
 
 std::vector<ValueId> DataOf(const Program& program) {
@@ -54,6 +66,11 @@ absl::Status CheckInput(const Program& program, ValueId value, size_t at,
       return all.substr(std::min(at, all.size()), kHashDigits);
     };
     if (hash(other) == hash(rank)) continue;
+    if (type.rank() == 0) {
+      return Invalid("{}: %{} is {} on rank {} and {} on rank {}", place,
+                     program.value_name(value), NumberOf(hash(other)), other,
+                     NumberOf(hash(rank)), rank);
+    }
     return Invalid(
         "{}: ranks {} and {} are given different data for %{}, {}, of which "
         "they hold the same part",
@@ -64,17 +81,6 @@ absl::Status CheckInput(const Program& program, ValueId value, size_t at,
 }
 
 }  // namespace
-
-bool SharesInputs(const Program& program) {
-  int64_t devices = program.mesh.num_devices();
-  for (ValueId value : DataOf(program)) {
-    const Type& type = program.type(value);
-    int64_t parts = 1;
-    for (const Dim& dim : type.dims) parts *= program.mesh.size(dim.axes);
-    if (parts < devices) return true;
-  }
-  return false;
-}
 
 absl::Status CheckBatchAgreement(Communicator& world, const Program& program,
                                  absl::Span<const Tensor> inputs,

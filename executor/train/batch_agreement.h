@@ -12,14 +12,11 @@
 
 namespace asyra {
 
-// Whether some ranks of the program hold the same part of one of its data
-// inputs.
-bool SharesInputs(const Program& program);
-
 // Compares this rank's data inputs of `program`, in its order and of their
 // local types, with those of the ranks that should be given the same. Blocks
 // until all ranks have called it; ranks exchange hashes.
-// Errors: `place` ("step 2"), the input, its type and two ranks that differ;
+// Errors: `place` ("step 2"), the input, its type and two ranks that differ, or
+// of an input of one number that all ranks have, as the rate, both values;
 // ranks that give batches to different places.
 absl::Status CheckBatchAgreement(Communicator& world, const Program& program,
                                  absl::Span<const Tensor> inputs,

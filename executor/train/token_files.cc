@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "ir/support/hash.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -17,6 +18,12 @@ constexpr int64_t kHeaderWords = 256;
 constexpr int64_t kHeaderBytes = kHeaderWords * sizeof(int32_t);
 // Tokens that are read from the disk at a time.
 constexpr int64_t kChunk = int64_t{1} << 16;
+
+// Of all files, what Identity reads, in parts that are spread over each of
+// them, of which there are this many at least.
+constexpr int64_t kHashedBytes = int64_t{64} << 20;
+constexpr int64_t kHashedPart = int64_t{64} << 10;
+constexpr int64_t kLeastParts = 3;
 
 // The kinds of llm.c's files, by their first word.
 struct LlmcKind {
@@ -232,6 +239,30 @@ absl::Status TokenFiles::ReadFrom(const File& file, int64_t at,
     to.remove_prefix(part.size());
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TokenFiles::Identity() const {
+  uint64_t hash = Fnv1a("");
+  std::vector<std::byte> bytes;
+  int64_t most = std::max(kLeastParts, kHashedBytes / kHashedPart /
+                                           static_cast<int64_t>(files_.size()));
+  for (const File& file : files_) {
+    int64_t size = file.header_bytes + file.size * file.token_bytes;
+    hash = Fnv1a(fmt::format("{} {} ", size, file.token_bytes), hash);
+    int64_t parts = std::min(most, (size + kHashedPart - 1) / kHashedPart);
+    int64_t last = std::max<int64_t>(0, size - kHashedPart);
+    for (int64_t i = 0; i < parts; ++i) {
+      // Parts of a file that is read as a whole overlap.
+      int64_t at = parts == 1 ? 0 : last * i / (parts - 1);
+      bytes.resize(std::min(kHashedPart, size - at));
+      ASYRA_RETURN_IF_ERROR(file.mapped->Read(at, absl::MakeSpan(bytes)));
+      hash = Fnv1a({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                   hash);
+    }
+  }
+  return fmt::format("{} {} in {} {}, hash {:016x}", size_,
+                     is_bytes_ ? "bytes" : "tokens", files_.size(),
+                     files_.size() == 1 ? "file" : "files", hash);
 }
 
 absl::StatusOr<int64_t> TokenFiles::Largest() const {

@@ -43,6 +43,13 @@ class TokenFiles {
   // cannot be read; a token of `limit` or more, naming file and position.
   absl::Status Read(int64_t begin, int64_t limit, absl::Span<int64_t> to) const;
 
+  // Equal for the same tokens, whatever their files are called: "20000 bytes in
+  // 1 file, hash 0123456789abcdef", in which go the size of each file, the size
+  // of its tokens and its bytes: all of a file that has no more than its
+  // share of 64 MiB, or else parts of 64 KiB that are spread over it. Errors: a
+  // disk that cannot be read.
+  absl::StatusOr<std::string> Identity() const;
+
   // The largest token of all; reads everything.
   absl::StatusOr<int64_t> Largest() const;
 

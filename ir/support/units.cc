@@ -87,4 +87,15 @@ std::string CountText(double count) {
   return fmt::format("{:.3g} {}", count, kPrefixes[prefix]);
 }
 
+std::string EnoughGib(int64_t bytes) {
+  constexpr double kGib = 1 << 30;
+  double gib = static_cast<double>(bytes) / kGib;
+  int digits = gib >= 1 ? 2 : gib >= 0.01 ? 4 : 6;
+  double unit = std::pow(10, -digits);
+  double up = std::ceil(gib / unit) * unit;
+  // The last digit of a quotient may be wrong.
+  while (static_cast<int64_t>(up * kGib) < bytes) up += unit;
+  return fmt::format("{:.{}f} GiB", up, digits);
+}
+
 }  // namespace asyra

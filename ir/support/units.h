@@ -38,6 +38,9 @@ class BytesColumn {
 // "107 bytes", "4.29 KiB", "345.6 MiB", "1.00 GiB".
 std::string BytesText(int64_t bytes);
 std::string BytesText(double bytes);
+// A number of GiB that is enough for so many bytes, rounded up: "14.86 GiB",
+// "0.3376 GiB", "0.000123 GiB". Given back as GiB, it is no fewer bytes.
+std::string EnoughGib(int64_t bytes);
 // "8.03 G ", "157 k ", "12 ": what it counts goes right behind.
 std::string CountText(double count);
 

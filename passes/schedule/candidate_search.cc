@@ -182,7 +182,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
 }
 
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
-    int steps, bool merges, std::vector<Candidate>* first) {
+    int steps, std::vector<Candidate>* first) {
   ++round_;
   size_t searched = first->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
@@ -191,15 +191,11 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
   int each = steps / static_cast<int>(searched);
   for (Candidate& candidate : *first) Improve(&candidate, each);
   std::vector<Candidate> candidates = *first;
-  if (merges) {
-    ASYRA_RETURN_IF_ERROR(
-        MergeTiles(&candidates, steps / kStepsOfWindow, each));
-  }
+  ASYRA_RETURN_IF_ERROR(MergeTiles(&candidates, steps / kStepsOfWindow, each));
   for (const Decision& decision : Decisions()) {
     if (!IsOpen(decision) || decision.is_extra) continue;
     ASYRA_RETURN_IF_ERROR(Try(decision, &candidates, each));
   }
-  if (!merges) return candidates;
   ASYRA_RETURN_IF_ERROR(TryJoins(&candidates, steps / kShareOfJoins));
   for (const Decision& decision : Decisions()) {
     if (!IsOpen(decision) || !decision.is_extra) continue;

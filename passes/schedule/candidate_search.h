@@ -50,9 +50,9 @@ class CandidateSearch {
   absl::StatusOr<Merit> FirstLook();
 
   // Continues the search of `first` for about so many steps in all, and returns
-  // them and the variants of the best of them; `merges`: also with tiles merged
-  // and collectives joined, which take as long as all else.
-  absl::StatusOr<std::vector<Candidate>> Round(int steps, bool merges,
+  // them and the variants of the best of them, also with tiles merged and
+  // collectives joined.
+  absl::StatusOr<std::vector<Candidate>> Round(int steps,
                                                std::vector<Candidate>* first);
 
   // A short search of the candidate that `plan` makes of a program, this or

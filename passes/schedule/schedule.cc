@@ -10,7 +10,6 @@
 #include "absl/algorithm/container.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
-#include "ir/support/units.h"
 #include "passes/analysis/lanes.h"
 #include "passes/schedule/candidate.h"
 #include "passes/schedule/candidate_search.h"
@@ -23,8 +22,6 @@
 namespace asyra {
 namespace {
 
-// Number of layers of the short program, on which decisions are made.
-constexpr int kLayers = 4;
 // One in so many steps is spent on the whole program, in addition, and no more
 // than one in so much of the work.
 constexpr int kShareOfWhole = 10, kWorkOfWhole = 4;
@@ -36,6 +33,9 @@ constexpr double kFarBehind = 1.05;
 // How often a candidate that is too large because of gaps between its values is
 // searched again with a lower limit.
 constexpr int kTightenings = 3;
+// Where the smallest schedule is wanted, plans that are repeated on the whole
+// program, and candidates whose values are placed.
+constexpr size_t kSmallestFollowed = 6, kSmallestPlaced = 4;
 // Of the makespan, what that must promise where another candidate fits.
 constexpr double kLeastGain = 0.01;
 
@@ -47,20 +47,11 @@ class Scheduler {
         options_(options),
         capacity_bytes_(capacity_bytes),
         context_(context),
-        shorter_(Shorten(program, kLayers, &cut_bytes_)),
+        shorter_(Shorten(program, kScheduledLayers, &cut_bytes_)),
         whole_(program, options, capacity_bytes, *context.costs) {}
 
   absl::StatusOr<ScheduleResult> Run() {
-    result_.baseline = Simulate(program_, *context_.costs);
-    search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
-                    &result_.steps);
-    ASYRA_RETURN_IF_ERROR(
-        Follow(PlanOf("baseline", {.early = false, .taken = options_.taken})));
-    CandidatePlan untiled = PlanOf("1 tile", {.taken = options_.taken});
-    if (!Searching()) untiled.scheduler = options_.scheduler;
-    ASYRA_RETURN_IF_ERROR(Follow(untiled));
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> first,
-                           search_->FirstCandidates(&result_.candidates));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> first, Begin());
     if (whole_.IsHopeless() && whole_.IsHopeless(first)) {
       return whole_.NothingFits();
     }
@@ -78,7 +69,55 @@ class Scheduler {
     return std::move(result_);
   }
 
+  // Nothing fits the capacity of one byte: less memory is better then.
+  absl::StatusOr<ScheduleResult> RunSmallest() {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates, Begin());
+    if (Searching()) {
+      std::vector<Candidate> first = std::move(candidates);
+      ASYRA_ASSIGN_OR_RETURN(candidates, search_->Round(kFirstRound, &first));
+    }
+    SortCandidates(&candidates);
+    candidates.resize(std::min(candidates.size(), kSmallestFollowed));
+    ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), kSmallestFollowed));
+    if (Searching()) ImproveBest(StepsOfWhole(kFirstRound));
+    ASYRA_RETURN_IF_ERROR(TakeSmallest());
+    if (best_ < 0) return whole_.NothingFits();
+    Finish();
+    return std::move(result_);
+  }
+
  private:
+  // The program's baseline, the whole program without tiles, and what a search
+  // begins with.
+  absl::StatusOr<std::vector<Candidate>> Begin() {
+    result_.baseline = Simulate(program_, *context_.costs);
+    search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
+                    &result_.steps);
+    ASYRA_RETURN_IF_ERROR(
+        Follow(PlanOf("baseline", {.early = false, .taken = options_.taken})));
+    CandidatePlan untiled = PlanOf("1 tile", {.taken = options_.taken});
+    if (!Searching()) untiled.scheduler = options_.scheduler;
+    ASYRA_RETURN_IF_ERROR(Follow(untiled));
+    return search_->FirstCandidates(&result_.candidates);
+  }
+
+  // Of those that may be chosen, by all memory of a device.
+  absl::Status TakeSmallest() {
+    for (int i : whole_.Smallest(kSmallestPlaced)) {
+      WholeCandidate& whole = whole_[i];
+      ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&whole));
+      if (best_ >= 0 && whole.device_bytes >= result_.device_bytes) continue;
+      best_ = i;
+      result_.device_bytes = whole.device_bytes;
+      result_.program = std::move(issued.program);
+      result_.optimized = std::move(issued.simulated);
+      result_.tiles = whole.candidate.plan.tiles;
+      result_.scheduler = whole.candidate.found.best.name;
+      remarks_ = std::move(issued.remarks);
+    }
+    return absl::OkStatus();
+  }
+
   bool Searching() const { return options_.scheduler == "auto"; }
 
   // A round depends on those before it and not on whether others follow, and
@@ -86,12 +125,9 @@ class Scheduler {
   absl::Status Search(std::vector<Candidate> first) {
     size_t followed = kFollowed;
     std::vector<int> rounds = SearchRounds(options_.search_steps);
-    // The first round says which of several programs is searched on.
-    bool merges = options_.goes_on == nullptr || rounds.size() == 1;
     for (int steps : rounds) {
-      ASYRA_ASSIGN_OR_RETURN(
-          std::vector<Candidate> candidates,
-          search_->Round(steps, std::exchange(merges, true), &first));
+      ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
+                             search_->Round(steps, &first));
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(StepsOfWhole(steps));
       ASYRA_RETURN_IF_ERROR(Consider());
@@ -314,9 +350,13 @@ class Scheduler {
       int64_t bytes = BytesOf(program, simulated);
       // On more streams, fewer values share bytes.
       if (bytes > capacity_bytes_ && !options_.streams.empty()) {
-        program = std::move(as_it_is);
-        simulated = Simulate(program, *context_.costs);
-        bytes = BytesOf(program, simulated);
+        SimResult one = Simulate(as_it_is, *context_.costs);
+        int64_t fewer = BytesOf(as_it_is, one);
+        if (fewer <= bytes) {
+          program = std::move(as_it_is);
+          simulated = std::move(one);
+          bytes = fewer;
+        }
       }
       if (bytes > capacity_bytes_) whole_.SetTooLarge(whole, bytes);
     }
@@ -375,15 +415,6 @@ class Scheduler {
   std::map<std::string, int64_t> bytes_of_;  // by the text of a program
 };
 
-// All that computes, alone.
-double ComputeUs(const Program& program, const CostModel& costs) {
-  double sum = 0;
-  for (const OpCost& cost : EstimateCosts(program, costs)) {
-    if (cost.is_compute) sum += cost.time_us;
-  }
-  return sum;
-}
-
 }  // namespace
 
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
@@ -392,6 +423,10 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
   if (context.costs == nullptr)
     return Invalid("needs costs: there are none in PassContext::costs");
   const Machine& machine = context.costs->machine();
+  if (options.smallest) {
+    return Scheduler(program, options, /*capacity_bytes=*/1, context)
+        .RunSmallest();
+  }
   int64_t capacity =
       options.capacity_bytes.value_or(CapacityBytes(/*gib=*/-1, machine));
   bool must_fit = options.capacity_bytes.has_value() && !options.allow_misfit;
@@ -405,28 +440,6 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
   auto result = Scheduler(program, options, 0, context).Run();
   if (result.ok()) result->fits = false;
   return result;
-}
-
-absl::StatusOr<Merit> FirstLook(const Program& program,
-                                const ScheduleOptions& options,
-                                PassContext& context, int* steps) {
-  if (context.costs == nullptr)
-    return Invalid("needs costs: there are none in PassContext::costs");
-  int64_t capacity = options.capacity_bytes.value_or(
-      CapacityBytes(/*gib=*/-1, context.costs->machine()));
-  int64_t cut_bytes = 0;
-  Program shorter = Shorten(program, kLayers, &cut_bytes);
-  int taken = 0;
-  auto look =
-      CandidateSearch(shorter, cut_bytes, options, capacity, context, &taken)
-          .FirstLook();
-  if (steps != nullptr) *steps += taken;
-  if (!look.ok()) return look;
-  // The layers that were cut compute at least. Shorter programs of two
-  // strategies may have different numbers of them.
-  look->makespan_us +=
-      ComputeUs(program, *context.costs) - ComputeUs(shorter, *context.costs);
-  return look;
 }
 
 bool IsRefusal(const absl::Status& status) {

@@ -32,15 +32,6 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);
 
-// The best that a first look finds: a few orders of the program of few layers
-// for each decision, and the computation of the layers left out, alone.
-// Programs that do the same compare by it, before one of them is searched.
-// `steps`, unless null, counts the orders. Errors: InvalidArgument where the
-// program does not cut into the tiles asked for.
-absl::StatusOr<Merit> FirstLook(const Program& program,
-                                const ScheduleOptions& options,
-                                PassContext& context, int* steps = nullptr);
-
 // Whether an error of Schedule is one of these two.
 bool IsRefusal(const absl::Status& status);
 

@@ -42,14 +42,18 @@ struct ScheduleOptions {
   // Of another program that does the same, the best after each round: this
   // search ends after a round where it is far behind it.
   std::vector<double> rival_us;
-  // Called with what the first round has found: whether others follow. Where
-  // they do, the first merges no tiles and joins no collectives: it is to rank
-  // programs. Empty: they do, and all rounds are equal.
+  // Called with what the first round has found: whether others follow. Empty:
+  // they do.
   std::function<bool(double us)> goes_on;
   // Memory of a device that the step may use in all (CapacityBytes); 0: no
   // limit. None: the machine's memory, but schedules that do not fit are
   // allowed.
   std::optional<int64_t> capacity_bytes;
+  // Not the fastest schedule is wanted but the one that takes least memory of a
+  // device, of those that a round finds. The capacity does not matter.
+  bool smallest = false;
+  // Then other programs are not tried after one that takes no more.
+  int64_t enough_bytes = 0;
   // If no schedule fits, schedules without a limit.
   bool allow_misfit = false;
   // Passes run on the best schedules before they are compared; may be empty.

@@ -29,9 +29,10 @@ struct ScheduleResult {
   SimResult baseline;  // of the local program: collectives block
   SimResult optimized;
   int tiles = 1;
-  std::string scheduler;  // that ordered it: "search", "segrr", "serial"
-  int steps = 0;          // orders simulated
-  bool fits = true;       // in the capacity
+  std::string scheduler;     // that ordered it: "search", "segrr", "serial"
+  int steps = 0;             // orders simulated
+  bool fits = true;          // in the capacity
+  int64_t device_bytes = 0;  // of ScheduleOptions::smallest
   // Of the best that fits after each round of the search; empty without a
   // search.
   std::vector<double> round_us;

@@ -7,6 +7,9 @@
 
 namespace asyra {
 
+// Of the program on which a schedule is decided.
+inline constexpr int kScheduledLayers = 4;
+
 // `program` (stage global or local) with at most `layers` of each stretch of
 // equal layers (repeats.h): readers of the last layer read the last one kept.
 // The result is a program to simulate, not one that computes the same.

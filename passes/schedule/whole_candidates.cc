@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "fmt/format.h"
 #include "ir/support/units.h"
+#include "passes/schedule/capacity_error.h"
 #include "passes/schedule/cost_noise.h"
 #include "simulator/library_memory.h"
 
@@ -78,6 +79,18 @@ std::vector<int> WholeCandidates::Others(int chosen) const {
   return ranked;
 }
 
+std::vector<int> WholeCandidates::Smallest(size_t most) const {
+  std::vector<int> ranked;
+  for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
+    if (Asked(all_[i].candidate)) ranked.push_back(i);
+  }
+  absl::c_stable_sort(ranked, [&](int a, int b) {
+    return LiveBytes(all_[a]) < LiveBytes(all_[b]);
+  });
+  ranked.resize(std::min(ranked.size(), most));
+  return ranked;
+}
+
 // Of libraries and kernels.
 int64_t WholeCandidates::OtherBytes(const WholeCandidate& whole) const {
   const Program& program = whole.candidate.program;
@@ -132,11 +145,7 @@ absl::Status WholeCandidates::NothingFits() const {
     if (bytes <= capacity_bytes_ && least_over_ > 0) bytes = least_over_;
     least = least == 0 ? bytes : std::min(least, bytes);
   }
-  return absl::ResourceExhaustedError(fmt::format(
-      "no schedule found fits in {} of a device: the least that one takes is "
-      "{}, {} too much",
-      BytesText(capacity_bytes_), BytesText(least),
-      BytesText(least - capacity_bytes_)));
+  return asyra::NothingFits(capacity_bytes_, least);
 }
 
 std::string WholeCandidates::WhyNot(const WholeCandidate& whole,

@@ -56,6 +56,10 @@ class WholeCandidates {
   // none of them.
   std::vector<int> Others(int chosen) const;
 
+  // Those that may be chosen and take least without gaps between values, the
+  // smallest first.
+  std::vector<int> Smallest(size_t most) const;
+
   // Bytes of the device without gaps between values.
   int64_t LiveBytes(const WholeCandidate& whole) const;
   // It needs so many, gaps included, which the device has not.

@@ -13,6 +13,7 @@
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "passes/shard/axis_roles.h"
+#include "passes/shard/padded_sizes.h"
 #include "passes/shard/partition.h"
 #include "simulator/cost_model.h"
 
@@ -417,6 +418,7 @@ absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
 
 absl::StatusOr<bool> PadDims(Program& program, const PadOptions& options,
                              PassContext& context) {
+  if (!options.sizes.empty()) return PadSizes(program, options.sizes);
   int64_t devices = ModelDevices(program.mesh);
   bool changed = false;
   for (auto [size, to] : SizesToPad(program, devices)) {

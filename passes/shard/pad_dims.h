@@ -24,6 +24,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "ir/program.h"
@@ -42,12 +44,16 @@ struct PadOptions {
   PlanOptions plan;       // without pins, which are those of ...
   std::string_view pins;  // ... this text (ReadPins)
   bool always = false;    // even where it costs more
+  // Instead of a decision that of another program of the model, as PaddedSizes
+  // says it; empty: none.
+  std::string_view sizes;
 };
 
 // For every size of weights that the model axes of the mesh do not divide, or
 // whose parts are odd and 16-bit: plans and partitions with and without
 // padding, and keeps the faster program, by the sum of its ops' costs. A remark
-// states the decision with both times. Needs costs, unless `always`.
+// states the decision with both times. Needs costs, unless `always` or with
+// `sizes`. Errors: sizes that are no such text.
 absl::StatusOr<bool> PadDims(Program& program, const PadOptions& options,
                              PassContext& context);
 

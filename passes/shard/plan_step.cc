@@ -233,9 +233,12 @@ class StepPlanner {
       decided->plan.inputs[i] = form;
       for (const Op& op : backward_.program.ops) {
         if (!absl::c_linear_search(op.operands, state)) continue;
-        for (ValueId value : {op.operands[0], op.operands[1], op.results[0]}) {
+        std::vector<ValueId> values(op.operands.begin(), op.operands.end());
+        values.push_back(op.results[0]);
+        for (ValueId value : values) {
           std::optional<Type>& pin = decided->plan.pins[value];
-          if (value != state && !pin.has_value()) pin = form;
+          bool is_like = program_.type(value).shape() == form.shape();
+          if (value != state && is_like && !pin.has_value()) pin = form;
         }
       }
     }

@@ -94,7 +94,8 @@ class InitBuilder {
 }  // namespace
 
 absl::StatusOr<Program> InitProgram(const Program& model,
-                                    const std::vector<std::string>& names) {
+                                    const std::vector<std::string>& names,
+                                    const Program* padded) {
   std::vector<Parameter> parameters = FindParameters(model).parameters;
   InitBuilder builder;
   for (const std::string& name : names) {
@@ -109,8 +110,15 @@ absl::StatusOr<Program> InitProgram(const Program& model,
     for (const Input& input : model.inputs) {
       if (input.value == value) stored = input.stored;
     }
-    ASYRA_RETURN_IF_ERROR(
-        builder.Add(name, model.type(value), stored, parameter->use));
+    Type type = model.type(value);
+    ValueId to = padded == nullptr ? kNoValue : padded->FindValue(name);
+    if (to != kNoValue) {
+      if (stored.empty()) stored = type.shape();
+      for (int d = 0; d < type.rank(); ++d) {
+        type.dims[d].size = padded->type(to).size(d);
+      }
+    }
+    ASYRA_RETURN_IF_ERROR(builder.Add(name, type, stored, parameter->use));
   }
   return std::move(builder).Finish();
 }

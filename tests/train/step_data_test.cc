@@ -94,7 +94,7 @@ TEST(Trainer, RanksMustAgreeOnTheRate) {
         return trainer.Step(batch, {.rate = rate});
       });
   EXPECT_THAT(std::string(MessageOf(status)),
-              HasSubstr("different data for %rate"));
+              HasSubstr("step 1: %rate is 0 on rank 0 and 0.01"));
 }
 
 Tensor NoLabels(const Tensor& labels) {

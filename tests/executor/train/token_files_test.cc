@@ -66,6 +66,7 @@ class TokenFilesTest : public ::testing::Test {
     return text;
   }
   ScratchFolder folder_{"tokens"};
+  int written_ = 0;  // files of the identity test
 };
 
 TEST_F(TokenFilesTest, BytesOfAnyFileAreTokens) {
@@ -164,6 +165,31 @@ TEST_F(TokenFilesTest, AShardWithoutTokensIsRefused) {
       MessageOf(
           TokenFiles::Open({Path("3"), Path("1")}, TokenForm::kU16).status()),
       error);
+}
+
+TEST_F(TokenFilesTest, IdentityIsThatOfTheTokensAndNotOfTheNames) {
+  auto identity = [&](const std::vector<std::string>& shards) {
+    std::vector<std::string> paths;
+    for (const std::string& shard : shards) {
+      std::string name = fmt::format("{}", written_++);
+      Write(name, shard);
+      paths.push_back(Path(name));
+    }
+    return ASYRA_VALUE(ASYRA_VALUE(TokenFiles::Open(paths)).Identity());
+  };
+  const std::string text(300'000, 'a');
+  std::string same = identity({text});
+  EXPECT_THAT(same, HasSubstr("300000 bytes in 1 file, hash "));
+  EXPECT_EQ(identity({text}), same);
+  for (size_t at : {size_t{0}, size_t{99'999}, text.size() / 2, size_t{200'001},
+                    text.size() - 1}) {
+    std::string other = text;
+    other[at] = 'b';
+    EXPECT_NE(identity({other}), same) << at;
+  }
+  EXPECT_NE(identity({text + "a"}), same);
+  EXPECT_NE(identity({"ab", "c"}), identity({"a", "bc"}));
+  EXPECT_NE(identity({"ab", "c"}), identity({"c", "ab"}));
 }
 
 TEST_F(TokenFilesTest, ReadingGoesOnInTheNextShard) {
