@@ -18,6 +18,7 @@
 #include "tools/given_flags.h"
 #include "tools/given_inputs.h"
 #include "tools/input_sources.h"
+#include "tools/progress.h"
 #include "tools/run_gate.h"
 #include "tools/run_inputs.h"
 #include "tools/run_on_device.h"
@@ -253,6 +254,7 @@ int main(int argc, char** argv) {
       "Tuning results and compiled kernels of GPUs, and what --gate has "
       "decided, are kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and "
       "empty: nowhere.");
+  flags.compile.progress = asyra::Progress("asyra-run");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;
     flags.given = asyra::GivenFlags(app.get_options());

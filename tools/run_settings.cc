@@ -132,9 +132,14 @@ absl::Status CheckSettings(const RunSettings& flags) {
                    flags.run.timeout_s);
   }
   ASYRA_ASSIGN_OR_RETURN(bool as_it_is, RunsAsItIs(flags.compile));
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(flags.compile));
   ASYRA_RETURN_IF_ERROR(
       CheckRunFlags({.device = flags.device,
                      .as_it_is = as_it_is,
+                     .is_program = IsProgramFile(flags.compile),
+                     .one_device = !as_it_is && mesh.num_devices() == 1,
+                     .communicator = flags.communicator,
+                     .repeats = flags.run.repeat > 1,
                      .checks = !flags.input.check.empty(),
                      .predicts = flags.predict && !flags.against.empty()},
                     flags.given, flags.of_compiling));

@@ -45,6 +45,16 @@ class CaseModel:
     self.params.append(name)
     return self.store(name, values, dtype)
 
+  def node(self, name, values, param=True):
+    """A tensor that a Constant node stores; `param`: it is trained."""
+    values = np.asarray(values, np.float32)
+    self.nodes.append(helper.make_node(
+        "Constant", [], [name], value=numpy_helper.from_array(values, name)))
+    self.values[name] = values.astype(np.float64)
+    if param:
+      self.params.append(name)
+    return name
+
   def op(self, kind, *inputs, outputs=1, **attrs):
     names = [f"v{len(self.nodes)}" + (f"_{i}" if i else "")
              for i in range(outputs)]
