@@ -26,8 +26,9 @@ using PassOptions = AttrMap;
 
 // How far searches are that may come one inside the other.
 struct SearchTally {
-  size_t made = 0;     // candidates of searches that have ended
-  double best_us = 0;  // that fit, with all layers; 0: none yet
+  size_t made = 0;      // candidates
+  size_t expected = 0;  // of them in all that have begun, about
+  double best_us = 0;   // that fit, with all layers; 0: none yet
 };
 
 // Context shared by passes. Remarks are for the user: what was decided, what

@@ -97,9 +97,9 @@ absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
 void CandidateSearch::Tell(const std::string& what) const {
   if (!context_.progress) return;
   std::string text;
-  if (expected_ > 0) {
-    text = fmt::format("{} of about {} candidates, ", tally_->made + made_,
-                       tally_->made + std::max(expected_, made_ + 1));
+  if (tally_->made > 0) {
+    text = fmt::format("{} of about {} candidates, ", tally_->made,
+                       std::max(tally_->expected, tally_->made + 1));
   }
   if (tally_->best_us > 0) {
     text += fmt::format("best {}, ", TimeText(tally_->best_us));
@@ -112,7 +112,7 @@ void CandidateSearch::Tell(const std::string& what) const {
 }
 
 void CandidateSearch::Count(const Candidate& candidate, bool whole) {
-  ++made_;
+  CountOne();
   double us = candidate.found.makespan_us;
   bool better = tally_->best_us == 0 || us < tally_->best_us;
   if (whole && candidate.found.fits && better) tally_->best_us = us;
@@ -134,11 +134,12 @@ size_t CandidateSearch::CandidatesOfRound(const std::vector<Candidate>& first,
 }
 
 // Later rounds merge tiles whether this one does or not.
-void CandidateSearch::Expect(const std::vector<Candidate>& first, bool merges) {
+void CandidateSearch::ExpectRounds(const std::vector<Candidate>& first,
+                                   bool merges) {
   size_t rounds = SearchRounds(options_.search_steps).size();
   size_t later = rounds > round_ ? rounds - round_ : 0;
-  expected_ = made_ + CandidatesOfRound(first, merges) +
-              later * CandidatesOfRound(first, /*merges=*/true);
+  Expect(made_ + CandidatesOfRound(first, merges) +
+         later * CandidatesOfRound(first, /*merges=*/true));
 }
 
 void CandidateSearch::Improve(Candidate* candidate, int steps) {
@@ -194,7 +195,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
   std::vector<ScheduleChoice> uncut;
   ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
                          FirstCandidates(&uncut));
-  expected_ = made_ + CandidatesOfRound(candidates, /*merges=*/false);
+  Expect(made_ + CandidatesOfRound(candidates, /*merges=*/false));
   for (Decision decision : Decisions()) {
     if (!IsOpen(decision) || decision.is_extra) continue;
     decision.tried = decision.kept = 1;
@@ -211,7 +212,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
     int steps, bool merges, std::vector<Candidate>* first) {
   ++round_;
-  Expect(*first, merges);
+  ExpectRounds(*first, merges);
   size_t searched = first->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
     if (IsOpen(decision) && !decision.is_extra) searched += decision.kept;
@@ -258,7 +259,7 @@ absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
     ASYRA_ASSIGN_OR_RETURN(
         bool merged,
         BucketTilesOf(&candidate, BucketingOf(candidate), windows));
-    ++made_;
+    CountOne();
     if (merged) {
       steps_ += candidate.found.steps;
       Improve(&candidate, steps);
@@ -283,7 +284,7 @@ absl::Status CandidateSearch::Try(const Decision& decision,
       Candidate trial = *base;
       ASYRA_ASSIGN_OR_RETURN(bool changed, Decide(&trial, decision, setting,
                                                   Steps(kFirstLook), context_));
-      ++made_;
+      CountOne();
       if (!changed) continue;
       steps_ += trial.found.steps - base->found.steps;
       tried.push_back(std::move(trial));
@@ -371,7 +372,7 @@ absl::StatusOr<bool> CandidateSearch::Join(Candidate* candidate) {
       bool pays,
       JoinCollectivesOf(candidate, {.memory_bytes = ValueBytesOf(*candidate)},
                         *context_.costs));
-  ++made_;
+  CountOne();
   if (pays) steps_ += candidate->found.steps;
   return pays;
 }

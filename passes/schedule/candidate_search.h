@@ -38,7 +38,7 @@ class CandidateSearch {
         tally_(context.tally != nullptr ? context.tally
                                         : std::make_shared<SearchTally>()),
         steps_(*steps) {}
-  ~CandidateSearch() { tally_->made += made_; }
+  ~CandidateSearch() { Expect(made_); }
   CandidateSearch(const CandidateSearch&) = delete;
   CandidateSearch& operator=(const CandidateSearch&) = delete;
 
@@ -83,8 +83,19 @@ class CandidateSearch {
   // About how many candidates a round makes from these.
   size_t CandidatesOfRound(const std::vector<Candidate>& first,
                            bool merges) const;
-  // Sets expected_ at the beginning of a round.
-  void Expect(const std::vector<Candidate>& first, bool merges);
+  // At the beginning of a round.
+  void ExpectRounds(const std::vector<Candidate>& first, bool merges);
+  // So many candidates in all.
+  void Expect(size_t candidates) {
+    tally_->expected += candidates - expected_;
+    expected_ = candidates;
+  }
+  // A candidate was made, or refused.
+  void CountOne() {
+    ++made_;
+    ++tally_->made;
+    if (made_ > expected_) Expect(made_);
+  }
   // Counts a candidate; `whole`: of the program with all layers.
   void Count(const Candidate& candidate, bool whole);
   // Whether options and machine leave this decision to the search.
