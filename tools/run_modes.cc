@@ -30,10 +30,9 @@ std::string_view WhyIdle(const RunMode& mode, std::string_view flag) {
   if (flag == "--rtol" || flag == "--atol") {
     return mode.checks ? "" : "without --check";
   }
-  // What is checked has neither random inputs nor random weights.
+  // What is checked has no random inputs.
   if (flag == "--seed") return mode.checks ? "with --check" : "";
   if (flag == "--random-weights") {
-    if (mode.checks) return "with --check";
     return mode.is_program
                ? ""
                : "on a model, whose weights without data are always random";

@@ -102,9 +102,8 @@ absl::Status CheckGivenFlags(const TrainSettings& settings) {
     if (!given(flag) || !settings.checkpoint.empty()) continue;
     return Invalid("{} has no effect without --checkpoint", flag);
   }
-  for (std::string_view flag : {"--evaluate-batches", "--evaluate-data"}) {
-    if (!given(flag) || settings.evaluate_every > 0) continue;
-    return Invalid("{} has no effect without --evaluate-every", flag);
+  if (given("--evaluate-batches") && settings.evaluate_every == 0) {
+    return Invalid("--evaluate-batches has no effect without --evaluate-every");
   }
   bool other =
       settings.communicator == "local" || settings.communicator == "mpi";

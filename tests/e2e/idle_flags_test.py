@@ -113,8 +113,7 @@ RUN = {
     "--rtol": [([], "without --check")],
     "--atol": [([], "without --check")],
     "--seed": [(["--check", "."], "with --check")],
-    "--random-weights": [([], "are always random"),
-                         (["+p.asyra", "--check", "."], "with --check")],
+    "--random-weights": [([], "are always random")],
     "--round-inputs": [([], "requires --input")],
     "--output-form": [([], "requires --output")],
 }  # yapf: disable
@@ -151,7 +150,7 @@ for idle in """--shuffle --restart-data --random-weights --skip-not-finite
 for idle, more in {
     "--restart-data": (STEPS, "without --checkpoint"),
     "--keep": (STEPS, "without --checkpoint"),
-    "--evaluate-data": (STEPS, "without --evaluate-every"),
+    "--evaluate-data": (STEPS, "--evaluate-every is not"),
     "--evaluate-batches": (STEPS, "without --evaluate-every"),
     "--secret": ([*STEPS, "--communicator", "local"],
                  "with --communicator local"),
@@ -216,8 +215,6 @@ class IdleFlags(ToolTest):
       model = [] if model == [""] else model
     if model == [".onnx"]:
       model = [LLAMA]
-    if model == ["p.asyra"]:
-      model = [self.path("p.asyra", "asyra 1 global\n")]
     if "sweep" in tool and "--grid" not in others:
       others += ["--grid", "dim.seq=32"]
     value = VALUES.get(flag)
