@@ -136,14 +136,15 @@ class Run {
     std::vector<GateProgram> programs;
     WeightStore weights;
     for (const SharedCase& one : cases_) {
-      programs.push_back(
-          {one.name(), &one.program(), one.DataOf(control.rank())});
+      ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> data,
+                             one.DataOf(control.rank()));
+      programs.push_back({one.name(), &one.program(), std::move(data)});
       one.AddWeights(&weights);
     }
     gate.sharing = device->name() == "cpu" ? ranks_on_host : 1;
     gate.set_states = [&](StateSet& states) -> absl::Status {
       for (const SharedCase& one : cases_) {
-        ASYRA_RETURN_IF_ERROR(one.SetStates(states, control.rank()));
+        ASYRA_RETURN_IF_ERROR(one.SetStates(states, world));
       }
       return absl::OkStatus();
     };

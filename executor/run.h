@@ -40,6 +40,11 @@ struct RunOptions {
   double inject_comm_us = 0;
   // As ThreadWorldOptions has it.
   double inject_jitter_us = 0;
+  // Gives params for which neither inputs nor the program's store have data
+  // their first values, for this seed (SetMadeValues of
+  // executor/train/first_values.h); null: each has data.
+  const Program* init = nullptr;
+  int64_t seed = 0;
   // Steps, all of them from the same inputs, states and params.
   int64_t repeat = 1;
   // The outputs of all steps must be equal, byte by byte.
@@ -68,7 +73,8 @@ struct RunResult {
 
 // A program and its inputs as Interpret takes them: global tensors, one for
 // each input of the program; weights may be left out where the program's store
-// has them. Both outlive the run.
+// or RunOptions::init has them. A rank reads its shard of tensors without
+// memory (ir/random_tensors.h) and no more. Both outlive the run.
 struct RunCase {
   const Program* program = nullptr;
   absl::Span<const Tensor> inputs;

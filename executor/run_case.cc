@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "executor/comm/begin_together.h"
+#include "executor/train/first_values.h"
+#include "ir/shard_reader.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -47,17 +49,21 @@ absl::StatusOr<std::unique_ptr<Executor>> SharedCase::Prepare(
     Device& device, Communicator& world) const {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                          Executor::Load(program_));
-  ASYRA_RETURN_IF_ERROR(
-      executor->Prepare(device, &world, &weights_, options_.executor));
+  ExecutorOptions options = options_.executor;
+  if (options_.init != nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(options.states, StateSet::Create(device));
+    ASYRA_RETURN_IF_ERROR(options.states->Join(program_));
+    ASYRA_RETURN_IF_ERROR(SetStates(*options.states, world));
+  }
+  ASYRA_RETURN_IF_ERROR(executor->Prepare(device, &world, &weights_, options));
   return executor;
 }
 
-std::vector<Tensor> SharedCase::DataOf(int64_t rank) const {
+absl::StatusOr<std::vector<Tensor>> SharedCase::DataOf(int64_t rank) const {
   std::vector<Tensor> data;
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    if (program_.inputs[i].role == InputRole::kData) {
-      data.push_back(ShardOf(i, rank));
-    }
+    if (program_.inputs[i].role != InputRole::kData) continue;
+    ASYRA_ASSIGN_OR_RETURN(data.emplace_back(), ShardOf(i, rank));
   }
   return data;
 }
@@ -66,22 +72,40 @@ absl::Status SharedCase::SetStates(Executor& executor, int64_t rank) const {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     const Input& input = program_.inputs[i];
     if (input.role != InputRole::kState) continue;
+    ASYRA_ASSIGN_OR_RETURN(Tensor shard, ShardOf(i, rank));
     ASYRA_RETURN_IF_ERROR(
-        executor.SetState(program_.value_name(input.value), ShardOf(i, rank)));
+        executor.SetState(program_.value_name(input.value), shard));
   }
   return absl::OkStatus();
 }
 
-absl::Status SharedCase::SetStates(StateSet& states, int64_t rank) const {
+std::set<std::string> SharedCase::MadeOf(const StateSet& states) const {
+  std::set<std::string> made;
+  for (const Input& input : program_.inputs) {
+    const std::string& name = program_.value_name(input.value);
+    if (input.role != InputRole::kParam || weights_.Find(name) != nullptr) {
+      continue;
+    }
+    const StateSet::State* state = states.Find(name);
+    if (state != nullptr && !state->is_set) made.insert(name);
+  }
+  return made;
+}
+
+absl::Status SharedCase::SetStates(StateSet& states,
+                                   Communicator& world) const {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     const Input& input = program_.inputs[i];
     const std::string& name = program_.value_name(input.value);
     if (input.role != InputRole::kState || states.Find(name) == nullptr) {
       continue;
     }
-    ASYRA_RETURN_IF_ERROR(states.Set(name, ShardOf(i, rank)));
+    ASYRA_ASSIGN_OR_RETURN(Tensor shard, ShardOf(i, world.rank()));
+    ASYRA_RETURN_IF_ERROR(states.Set(name, shard));
   }
-  return absl::OkStatus();
+  if (options_.init == nullptr) return absl::OkStatus();
+  return SetMadeValues(*options_.init, MadeOf(states), options_.seed, &world,
+                       states);
 }
 
 void SharedCase::AddWeights(WeightStore* weights) const {
@@ -165,9 +189,15 @@ absl::StatusOr<RunResult> SharedCase::Collect(
   return std::move(report_);
 }
 
-Tensor SharedCase::ShardOf(size_t input, int64_t rank) const {
-  return Shard(inputs_[input], program_.type(program_.inputs[input].value),
-               program_.mesh, rank);
+absl::StatusOr<Tensor> SharedCase::ShardOf(size_t input, int64_t rank) const {
+  const Tensor& given = inputs_[input];
+  const Type& type = program_.type(program_.inputs[input].value);
+  bool stored = given.data() != nullptr || given.source() == nullptr;
+  if (!stored && type.partial.empty()) {
+    return ReadShard(given, type, program_.mesh, rank);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Tensor whole, ReadWhole(given));
+  return Shard(whole, type, program_.mesh, rank);
 }
 
 Type SharedCase::LocalOutput(size_t index) const {
@@ -197,6 +227,7 @@ absl::StatusOr<Tensor> SharedCase::Whole(absl::Span<const RankResult> results,
 
 absl::Status RankCase::Prepare(Device& device, Communicator& world,
                                const RunOptions& options) {
+  ASYRA_ASSIGN_OR_RETURN(data_, shared_.DataOf(rank_));
   ASYRA_ASSIGN_OR_RETURN(executor_, shared_.Prepare(device, world));
   if (options.repeat > 1) {
     ASYRA_ASSIGN_OR_RETURN(params_, shared_.Params(*executor_));

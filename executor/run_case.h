@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,10 @@ class SharedCase {
   absl::StatusOr<std::unique_ptr<Executor>> Prepare(Device& device,
                                                     Communicator& world) const;
   // Data inputs of `rank` for a step.
-  std::vector<Tensor> DataOf(int64_t rank) const;
+  absl::StatusOr<std::vector<Tensor>> DataOf(int64_t rank) const;
   absl::Status SetStates(Executor& executor, int64_t rank) const;
-  // Those that `states` has.
-  absl::Status SetStates(StateSet& states, int64_t rank) const;
+  // Those that `states` has, and the params that RunOptions::init makes.
+  absl::Status SetStates(StateSet& states, Communicator& world) const;
   // Those of the inputs and of the program's own store.
   void AddWeights(WeightStore* weights) const;
   // This rank's params as they are now, which a step changes.
@@ -59,7 +60,9 @@ class SharedCase {
   absl::StatusOr<RunResult> Collect(absl::Span<const RankResult> results);
 
  private:
-  Tensor ShardOf(size_t input, int64_t rank) const;
+  absl::StatusOr<Tensor> ShardOf(size_t input, int64_t rank) const;
+  // Params of `states` that have neither data nor a value.
+  std::set<std::string> MadeOf(const StateSet& states) const;
   Type LocalOutput(size_t index) const;
   absl::StatusOr<Tensor> Whole(absl::Span<const RankResult> results,
                                size_t index) const;
@@ -75,8 +78,7 @@ class SharedCase {
 // One rank's end of one program.
 class RankCase {
  public:
-  RankCase(SharedCase& shared, int64_t rank)
-      : shared_(shared), rank_(rank), data_(shared.DataOf(rank)) {}
+  RankCase(SharedCase& shared, int64_t rank) : shared_(shared), rank_(rank) {}
 
   absl::Status Prepare(Device& device, Communicator& world,
                        const RunOptions& options);

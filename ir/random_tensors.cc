@@ -122,6 +122,15 @@ class UniformBytes final : public DrawnBytes {
   const uint64_t key_, limit_;
 };
 
+class ZeroBytes final : public ByteSource {
+ public:
+  absl::Status Read(int64_t /*offset*/,
+                    absl::Span<std::byte> to) const override {
+    std::fill(to.begin(), to.end(), std::byte{0});
+    return absl::OkStatus();
+  }
+};
+
 }  // namespace
 
 uint64_t RandomTensors::KeyOf(std::string_view name) const {
@@ -162,6 +171,11 @@ Tensor RandomTensors::Uniform(std::string_view name, DType dtype,
       source = std::make_shared<UniformBytes<int64_t>>(KeyOf(name), below);
   }
   return Tensor::View(dtype, shape, nullptr, std::move(source), 0);
+}
+
+Tensor UnstoredZeros(DType dtype, absl::Span<const int64_t> shape) {
+  return Tensor::View(dtype, shape, nullptr,
+                      std::make_shared<const ZeroBytes>(), 0);
 }
 
 }  // namespace asyra

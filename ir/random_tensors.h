@@ -1,6 +1,7 @@
-// Random values in place of data that a model lacks, drawn by the name of the
-// tensor and the position in it: a rank that reads its shard draws that alone,
-// and every mesh has the same model.
+// Random values and zeros in place of data that a model lacks, in no memory.
+// Random ones are drawn by the name of the tensor and the position in it: a
+// rank that reads its shard draws that alone, and every mesh has the same
+// model.
 #pragma once
 
 #include <cstdint>
@@ -40,5 +41,8 @@ class RandomTensors {
            std::shared_ptr<const std::vector<std::byte>>>
       quantiles_;
 };
+
+// Zeros, without memory too.
+Tensor UnstoredZeros(DType dtype, absl::Span<const int64_t> shape);
 
 }  // namespace asyra

@@ -216,6 +216,7 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
   PassContext context;
   context.remarks = model.remarks;
   context.progress = options.progress;
+  context.tally = std::make_shared<SearchTally>();
   context.dim_names = model.dim_names;
   context.op_sources = model.op_sources;
   CompileResult result;

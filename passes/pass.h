@@ -24,6 +24,13 @@ struct ShardingPlan;
 // Options of one run of a pass, complete: defaults are filled in.
 using PassOptions = AttrMap;
 
+// How far searches are that may come one inside the other.
+struct SearchTally {
+  size_t made = 0;      // candidates
+  size_t expected = 0;  // of them in all that have begun, about
+  double best_us = 0;   // that fit, with all layers; 0: none yet
+};
+
 // Context shared by passes. Remarks are for the user: what was decided, what
 // was not done and why.
 struct PassContext {
@@ -44,6 +51,8 @@ struct PassContext {
   std::vector<std::string> remarks;
   // Called at the beginning of phases that may take long; may be empty.
   std::function<void(const std::string&)> progress;
+  // Of all searches of one compilation, for `progress`; null: of each alone.
+  std::shared_ptr<SearchTally> tally;
 
   void Begin(const std::string& what) const {
     if (progress) progress(what);

@@ -80,8 +80,8 @@ absl::StatusOr<std::vector<int>> Match(const Program& program,
 // Random values for all inputs without data: floats are normal, with standard
 // deviation kWeightDeviation for weights and 1 for data; integers are valid
 // indices. Inputs that are none of the weights stay empty unless `data`.
-absl::StatusOr<std::vector<Tensor>> RandomValues(const Program& program,
-                                                 bool data, uint64_t seed) {
+std::vector<Tensor> RandomValues(const Program& program, bool data,
+                                 uint64_t seed) {
   RandomTensors random(seed);
   int64_t limit = IndexLimit(program);
   bool training = !PhasesOf(program).empty();
@@ -99,8 +99,6 @@ absl::StatusOr<std::vector<Tensor>> RandomValues(const Program& program,
     tensor = IsFloat(dtype) ? random.Normal(name, dtype, shape,
                                             weight ? kWeightDeviation : 1)
                             : random.Uniform(name, dtype, shape, limit);
-    if (weight) continue;
-    ASYRA_ASSIGN_OR_RETURN(tensor, ReadWhole(tensor));
   }
   return inputs;
 }
@@ -112,7 +110,7 @@ void BeginTraining(const Program& program, std::vector<Tensor>* inputs) {
     const Input& input = program.inputs[i];
     const Type& type = program.type(input.value);
     if (input.role == InputRole::kState) {
-      (*inputs)[i] = Tensor(type.dtype, type.shape());
+      (*inputs)[i] = UnstoredZeros(type.dtype, type.shape());
     } else if (program.value_name(input.value) == kRate) {
       (*inputs)[i] = Tensor::FromDoubles(type.dtype, {}, {kRunRate});
     }
@@ -156,8 +154,7 @@ int64_t IndexLimit(const Program& program) {
 absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
                                               const NamedTensors& recorded,
                                               uint64_t seed) {
-  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
-                         RandomValues(program, recorded.empty(), seed));
+  std::vector<Tensor> inputs = RandomValues(program, recorded.empty(), seed);
   BeginTraining(program, &inputs);
   if (recorded.empty()) return inputs;
   std::vector<size_t> given = GivenInputs(program);
@@ -170,6 +167,29 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
   return inputs;
 }
 
+namespace {
+
+// Whether a process holds the whole of an input. The interpreter holds all but
+// what is in files that are mapped.
+bool IsWhole(const Program& program, const Input& input, const HostUse& use) {
+  bool interpreted = use.runs_on == "interpreter";
+  if (!IsWeight(input)) {
+    bool given = input.role == InputRole::kData && use.data_is_given;
+    return interpreted || given;
+  }
+  const Tensor* data =
+      program.weights == nullptr
+          ? nullptr
+          : program.weights->Find(program.value_name(input.value));
+  if (data == nullptr) {
+    bool made = input.role == InputRole::kParam && use.params_are_whole;
+    return interpreted || made;
+  }
+  return data->source() == nullptr;
+}
+
+}  // namespace
+
 absl::Status CheckHostMemory(const Program& program, const HostUse& use) {
   bool on_gpus = use.runs_on == "cuda";
   bool interpreted = use.runs_on == "interpreter";
@@ -178,22 +198,23 @@ absl::Status CheckHostMemory(const Program& program, const HostUse& use) {
   int64_t largest_shard = 0;
   for (const Input& input : program.inputs) {
     const Type& type = program.type(input.value);
-    const Tensor* data =
-        program.weights == nullptr
-            ? nullptr
-            : program.weights->Find(program.value_name(input.value));
-    // Data inputs, and weights that are neither in a file nor drawn. The
-    // interpreter draws weights as a whole.
-    bool whole = data == nullptr ? !IsWeight(input) || interpreted
-                                 : data->source() == nullptr;
-    if (whole) bytes += static_cast<double>(type.bytes() * use.processes);
+    auto whole = static_cast<double>(type.bytes());
+    if (IsWhole(program, input, use)) {
+      bytes += whole * static_cast<double>(use.processes);
+    }
+    if (interpreted) {
+      bytes += whole;  // its devices share equal parts
+      continue;
+    }
     int64_t shard = LocalBytes(type, program.mesh);
     largest_shard = std::max(largest_shard, shard);
-    // The interpreter's devices share equal parts.
-    if (interpreted) bytes += static_cast<double>(type.bytes());
-    if (!interpreted && !on_gpus) bytes += static_cast<double>(shard * ranks);
+    // Data is kept on the host for the next step.
+    if (!on_gpus || input.role == InputRole::kData) {
+      bytes += static_cast<double>(shard * ranks);
+    }
   }
-  if (on_gpus) bytes += static_cast<double>(largest_shard * ranks);
+  // A shard on its way to where it stays.
+  bytes += static_cast<double>(largest_shard * ranks);
   double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                 static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes <= have) return absl::OkStatus();

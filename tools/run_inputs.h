@@ -25,8 +25,8 @@ int64_t IndexLimit(const Program& program);
 // order. Weights without data and, where nothing is recorded, other inputs are
 // random: they follow from `seed`, their names and positions, and not from the
 // mesh. Of a training step (attach_updates), states are zeros, as before its
-// first step, and the rate is kRunRate. Random weights are in no memory: each
-// rank draws its shard (ir/random_tensors.h).
+// first step, and the rate is kRunRate. Random values and zeros are in no
+// memory: each rank draws its shard (ir/random_tensors.h).
 // Errors: a recorded tensor that no input takes, an input that is not
 // recorded, another element type or shape; both are named.
 absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
@@ -37,12 +37,16 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
 struct HostUse {
   std::string runs_on = "cpu";  // or "cuda", "interpreter"
   int64_t ranks = 0;            // 0: all of the mesh
-  int64_t processes = 1;        // each with its own copy of the data inputs
+  int64_t processes = 1;        // each with its own copy of what is whole
+  // From files, as a whole; random data is drawn by shard.
+  bool data_is_given = false;
+  // Values of params that were made by a program, and are in memory.
+  bool params_are_whole = false;
 };
 
 // Error when the inputs and weights would take more memory of the host than the
 // machine has: on a cpu and in the interpreter devices have it, GPUs have their
-// own, and get their shards one after the other.
+// own, and get their shards of weights and states one after the other.
 absl::Status CheckHostMemory(const Program& program, const HostUse& use);
 
 // Blocks until all processes of the run have called it, each of which has read

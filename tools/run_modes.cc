@@ -24,6 +24,32 @@ constexpr std::string_view kOfPrograms[] = {"--ranks", "--mesh", "--dp",
 constexpr std::string_view kOfPredictions[] = {"--machine", "--set", "--nodes",
                                                "--graph", "--ranks-as"};
 
+// Why a flag that the mode takes changes nothing beside the others; "" if it
+// does.
+std::string_view WhyIdle(const RunMode& mode, std::string_view flag) {
+  if (flag == "--rtol" || flag == "--atol") {
+    return mode.checks ? "" : "without --check";
+  }
+  // What is checked has no random inputs.
+  if (flag == "--seed") return mode.checks ? "with --check" : "";
+  if (flag == "--random-weights") {
+    return mode.is_program
+               ? ""
+               : "on a model, whose weights without data are always random";
+  }
+  if (flag == "--check-deterministic") {
+    return mode.repeats ? "" : "with --repeat 1";
+  }
+  if (flag == "--inject-comm-us") return mode.one_device ? "on one device" : "";
+  if (flag == "--secret" && mode.communicator == "local") {
+    return "with --communicator local";
+  }
+  if (flag == "--secret" && mode.communicator == "mpi") {
+    return "with --communicator mpi";
+  }
+  return "";
+}
+
 bool IsOneOf(std::string_view flag, absl::Span<const std::string_view> flags) {
   return absl::c_linear_search(flags, flag);
 }
@@ -40,9 +66,8 @@ absl::Status CheckRunFlags(const RunMode& mode,
     if (mode.device == "cpu" && flag == "--graphs") {
       return Invalid("--graphs and --no-graphs have no effect on cpus");
     }
-    if (!mode.checks && (flag == "--rtol" || flag == "--atol")) {
-      return Invalid("{} has no effect without --check", flag);
-    }
+    std::string_view why = WhyIdle(mode, flag);
+    if (!why.empty()) return Invalid("{} has no effect {}", flag, why);
   }
   if (!mode.as_it_is) return absl::OkStatus();
   for (const std::string& flag : compiling) {

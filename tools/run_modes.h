@@ -12,6 +12,10 @@ struct RunMode {
   std::string device;
   // A program file that runs unchanged, not one that is compiled here.
   bool as_it_is = false;
+  bool is_program = false;  // a program file, compiled or not
+  bool one_device = false;  // as far as flags say it
+  std::string communicator = "auto";
+  bool repeats = false;   // several steps
   bool checks = false;    // --check
   bool predicts = false;  // times of --against, by a machine
 };

@@ -53,6 +53,14 @@ constexpr Use kUses[] = {
      kTrain | kCheck},
 };
 
+// They say how steps are made, which --dry-run makes none of.
+constexpr std::string_view kOfSteps[] = {
+    "--shuffle",      "--restart-data", "--random-weights", "--skip-not-finite",
+    "--check-finite", "--communicator", "--secret",         "--timeout",
+    "--gate",         "--save-every",   "--keep",           "--export",
+    "--export-onnx",  "--profile",      "--every",          "--log",
+    "--csv",          "--html",         "--save-tuning"};
+
 Mode ModeOf(const TrainSettings& settings) {
   if (settings.sample.count > 0) return kSample;
   if (settings.check.empty()) return kTrain;
@@ -96,6 +104,16 @@ absl::Status CheckGivenFlags(const TrainSettings& settings) {
   }
   if (given("--evaluate-batches") && settings.evaluate_every == 0) {
     return Invalid("--evaluate-batches has no effect without --evaluate-every");
+  }
+  bool other =
+      settings.communicator == "local" || settings.communicator == "mpi";
+  if (given("--secret") && other) {
+    return Invalid("--secret has no effect with --communicator {}",
+                   settings.communicator);
+  }
+  for (std::string_view flag : kOfSteps) {
+    if (!given(flag) || !settings.dry_run) continue;
+    return Invalid("{} has no effect with --dry-run", flag);
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 // random values of the init program, which are the same on any mesh.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,13 @@ namespace asyra {
 absl::Status SetFirstValues(const TrainingPrograms& programs, bool random,
                             int64_t seed, Communicator* world,
                             StateSet& states);
+
+// Sets those of `made` in `states` to the outputs of `init` of their names. It
+// runs in parts, each without a value that the others need, so that it takes
+// memory for about one of the largest values, and not for all of them.
+// All ranks call it.
+absl::Status SetMadeValues(const Program& init,
+                           const std::set<std::string>& made, int64_t seed,
+                           Communicator* world, StateSet& states);
 
 }  // namespace asyra

@@ -72,8 +72,10 @@ std::string LastWord(std::string_view name) {
 // c, c13, val_7, const_fold_4, 17. A letter of a module ("pool.p"), or one that
 // names a vector, is a name.
 bool IsMadeUp(std::string_view name, std::string_view word, int rank) {
-  constexpr std::string_view kMade[] = {"onnx::", "Constant",  "const_",
-                                        "const.", "ortshared", "scalar_tensor"};
+  // The second one is the first where a program names the tensor.
+  constexpr std::string_view kMade[] = {"onnx::",       "onnx__", "Constant",
+                                        "const_",       "const.", "ortshared",
+                                        "scalar_tensor"};
   for (std::string_view made : kMade) {
     if (name.find(made) != std::string_view::npos) return true;
   }
@@ -138,6 +140,10 @@ std::map<std::string, ExportedName, std::less<>> ExportedNames(
     names[weight] = {std::move(name), /*transposed=*/true};
   }
   return names;
+}
+
+bool IsMadeUpName(std::string_view name, int rank) {
+  return IsMadeUp(name, LastWord(name), rank) || IsExporterName(name);
 }
 
 bool MayBeParameter(std::string_view name, const Tensor& number) {

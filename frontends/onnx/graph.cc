@@ -1,6 +1,5 @@
 #include "frontends/onnx/graph.h"
 
-#include "frontends/onnx/known_form.h"
 #include "frontends/onnx/tensor_proto.h"
 #include "ir/interpreter.h"
 #include "ir/support/status.h"
@@ -11,7 +10,7 @@ namespace {
 constexpr int64_t kMostFolded = 64 * 1024;
 // Nothing is computed here that takes long.
 constexpr double kMostFlops = 1e8;
-// Constants of so few elements are written into the program.
+// A vector of so few elements is computed with here.
 constexpr int64_t kSmall = 16;
 
 // Ops whose result has the elements of operand 0 in some other order: of
@@ -20,9 +19,13 @@ constexpr std::string_view kMoves[] = {
     "reshape", "transpose", "slice",          "broadcast",
     "gather",  "gather_nd", "gather_elements"};
 
-bool AllKnown(absl::Span<const Value> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](const Value& value) { return value.known(); });
+// What follows from a parameter is none of the model's constants.
+bool IsFoldable(const Value& value) {
+  return value.known() && !Graph::IsParameter(value);
+}
+
+bool AllFoldable(absl::Span<const Value> values) {
+  return std::all_of(values.begin(), values.end(), IsFoldable);
 }
 
 absl::StatusOr<Value> EvaluateKnown(const OpDef& def, const AttrMap& attrs,
@@ -96,7 +99,11 @@ void Graph::ChangeOrigin(const Value& weight, Change change) {
 }
 
 void Graph::MarkConstant(const Value& value, std::string_view reason) {
-  ChangeOrigin(value, [&](WeightOrigin& origin) { origin.constant = reason; });
+  absl::StatusOr<ValueId> id = value.id();
+  if (IsParameter(value)) id = Compact(value);
+  if (!id.ok()) return;  // where it is read, the error is reported
+  ChangeOrigin(Value::Computed(*id, value.type()),
+               [&](WeightOrigin& origin) { origin.constant = reason; });
 }
 
 void Graph::AddCopy(const Value& weight, const WeightOrigin::Tied& copy) {
@@ -139,7 +146,7 @@ absl::StatusOr<Value> Graph::Add(std::string_view op,
 
 absl::StatusOr<std::vector<Value>> Graph::AddMany(
     std::string_view op, absl::Span<const Value> values, AttrMap attrs) {
-  if (AllKnown(values) && !values.empty()) {
+  if (AllFoldable(values) && !values.empty()) {
     ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find(op));
     ASYRA_RETURN_IF_ERROR(CompleteAttrs(*def, &attrs));
     std::vector<Type> types;
@@ -188,7 +195,7 @@ absl::StatusOr<Value> Graph::Elementwise(std::string_view op,
   std::vector<Type> types;
   for (const Value& value : values) types.push_back(value.type());
   ASYRA_ASSIGN_OR_RETURN(Type type, Infer(*def, attrs, types));
-  if (AllKnown(values)) {
+  if (AllFoldable(values)) {
     std::vector<Tensor> operands;
     std::vector<Type> data_types;
     int64_t largest = kSmall;
@@ -222,7 +229,7 @@ absl::StatusOr<Value> Graph::Reshape(const Value& value,
   ASYRA_RETURN_IF_ERROR(CheckShape(shape));
   Shape from = value.shape(), to(shape.begin(), shape.end());
   if (from == to) return value;
-  if (value.known() && Squeezed(from) == Squeezed(to)) {
+  if (IsFoldable(value) && Squeezed(from) == Squeezed(to)) {
     Shape data_shape(to.size(), 1);
     size_t at = 0;
     for (size_t i = 0; i < from.size(); ++i) {
@@ -242,7 +249,7 @@ absl::StatusOr<Value> Graph::Transpose(const Value& value, const Ints& perm) {
   }
   if (identity) return value;
   AttrMap attrs = {{"perm", perm}};
-  if (value.known()) {
+  if (IsFoldable(value)) {
     ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find("transpose"));
     ASYRA_ASSIGN_OR_RETURN(Type type, Infer(*def, attrs, {value.type()}));
     return EvaluateKnown(*def, attrs, {value.data()}, type);
@@ -255,7 +262,7 @@ absl::StatusOr<Value> Graph::Broadcast(const Value& value,
   ASYRA_RETURN_IF_ERROR(CheckShape(shape));
   if (value.shape() == Shape(shape.begin(), shape.end())) return value;
   AttrMap attrs = {{"shape", Ints(shape.begin(), shape.end())}};
-  if (value.known()) {
+  if (IsFoldable(value)) {
     ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find("broadcast"));
     ASYRA_RETURN_IF_ERROR(Infer(*def, attrs, {value.type()}).status());
     return Value::Known(value.data(), shape);
@@ -311,93 +318,6 @@ absl::StatusOr<Value> Graph::Slice(const Value& value, int dim, int64_t start,
 
 Value Graph::Scalar(double element, DType dtype) const {
   return Value::Known(Tensor::FromDoubles(dtype, {}, {element}));
-}
-
-absl::StatusOr<ValueId> Graph::Materialize(const Value& value) {
-  if (value.is_sequence()) return Invalid("a sequence is not a tensor");
-  if (!value.known()) return value.id();
-  ASYRA_ASSIGN_OR_RETURN(ValueId id, Compact(value));
-  if (builder_.type(id).shape() == value.shape()) return id;
-  std::string key = fmt::format("{} to {}", id, ShapeToString(value.shape()));
-  auto [entry, added] = made_.emplace(key, kNoValue);
-  if (added) {
-    Shape shape = value.shape();
-    ASYRA_ASSIGN_OR_RETURN(
-        entry->second,
-        builder_.AddOne("broadcast", {id},
-                        {{"shape", Ints(shape.begin(), shape.end())}}, name_));
-  }
-  return entry->second;
-}
-
-absl::StatusOr<ValueId> Graph::Compact(const Value& value) {
-  const Tensor& data = value.data();
-  std::string key =
-      fmt::format("{}{}", ToString(data.dtype()), ShapeToString(data.shape()));
-  if (data.num_elements() <= kSmall) {
-    key.append(reinterpret_cast<const char*>(data.data()), data.bytes());
-  } else {
-    key += fmt::format("at{}", fmt::ptr(data.data()));
-  }
-  auto found = made_.find(key);
-  if (found != made_.end()) return found->second;
-  ASYRA_ASSIGN_OR_RETURN(ValueId id, MakeCompact(value));
-  alive_.push_back(data);
-  made_.emplace(std::move(key), id);
-  return id;
-}
-
-absl::StatusOr<ValueId> Graph::MakeCompact(const Value& value) {
-  const Tensor& data = value.data();
-  std::string name = value.name().empty() ? "constant" : value.name();
-  if (data.num_elements() == 1) {
-    return builder_.Constant(data.Reshaped({}), name);
-  }
-  auto add = [&](std::string_view op, const std::vector<ValueId>& operands,
-                 AttrMap attrs = {}) {
-    return builder_.AddOne(op, operands, std::move(attrs), name);
-  };
-  auto line = [&](const Shape& shape, int dim, DType dtype, int64_t start,
-                  int64_t step) -> absl::StatusOr<ValueId> {
-    ASYRA_ASSIGN_OR_RETURN(ValueId id,
-                           add("iota", {},
-                               {{"shape", Ints(shape.begin(), shape.end())},
-                                {"dim", int64_t{dim}},
-                                {"dtype", dtype}}));
-    auto with = [&](std::string_view op,
-                    int64_t element) -> absl::StatusOr<ValueId> {
-      Value scalar = Scalar(static_cast<double>(element), dtype);
-      ASYRA_ASSIGN_OR_RETURN(ValueId constant, Compact(scalar));
-      return add(op, {id, constant});
-    };
-    if (step != 1) {
-      ASYRA_ASSIGN_OR_RETURN(id, with("mul", step));
-    }
-    if (start != 0) {
-      ASYRA_ASSIGN_OR_RETURN(id, with("add", start));
-    }
-    return id;
-  };
-  if (auto form = AsLine(data)) {
-    return line(data.shape(), form->dim, data.dtype(), form->start, form->step);
-  }
-  if (data.num_elements() <= kSmall) return builder_.Constant(data, name);
-  if (auto form = AsTriangle(data)) {
-    Shape rows(data.rank(), 1), columns(data.rank(), 1);
-    rows[form->row_dim] = data.size(form->row_dim);
-    columns[form->column_dim] = data.size(form->column_dim);
-    ASYRA_ASSIGN_OR_RETURN(ValueId column,
-                           line(columns, form->column_dim, DType::kI64, 0, 1));
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId row, line(rows, form->row_dim, DType::kI64, form->diagonal, 1));
-    return add("less_equal", {column, row});
-  }
-  if (value.stored()) return Weight(name, data).id();
-  // Folded here: the file has no such tensor.
-  return Weight(name, data,
-                std::make_shared<WeightOrigin>(WeightOrigin{
-                    .tensor = name, .shape = data.shape(), .made = true}))
-      .id();
 }
 
 absl::StatusOr<Program> Graph::Finish(

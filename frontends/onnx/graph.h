@@ -29,6 +29,9 @@ class Graph {
   // are left as they are.
   void MarkConstant(const Value& value, std::string_view reason);
   bool IsWeight(const Value& value) const;
+  // A known tensor of a Constant node that may be trained: nothing that follows
+  // from it is known.
+  static bool IsParameter(const Value& value);
   // The name of an input in the program.
   const std::string& NameOf(const Value& input) const {
     return builder_.program().value_name(input.id());
@@ -91,6 +94,9 @@ class Graph {
   // Calls `change` with the origin of a weight; other values have none.
   template <typename Change>
   void ChangeOrigin(const Value& weight, Change change);
+  // Several floats of the file that become a weight where an op reads them.
+  static bool MayBeWeight(const Value& value);
+  ValueId StoredWeight(const Value& value, const std::string& name);
   absl::StatusOr<ValueId> Compact(const Value& value);
   absl::StatusOr<ValueId> MakeCompact(const Value& value);
 

@@ -10,6 +10,22 @@
 namespace asyra::ops {
 namespace {
 
+// As many dimensions as axes that cut them.
+absl::Status CheckCuts(const OpCall& call) {
+  const Ints& dims = call.attrs.Get<Ints>("cut");
+  const AxisList& axes = call.attrs.Get<AxisList>("axes");
+  if (dims.size() != axes.size()) {
+    return Invalid("cut has {} dims, axes has {}", dims.size(), axes.size());
+  }
+  auto rank = static_cast<int64_t>(call.attrs.Get<Ints>("shape").size());
+  for (int64_t dim : dims) {
+    if (dim < 0 || dim >= rank) {
+      return Invalid("cut has dim {}, shape has {}", dim, rank);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckKey(const OpCall& call, int operand) {
   const Type& key = call.operands[operand];
   if (key == Type(DType::kI64, {2})) return absl::OkStatus();
@@ -46,6 +62,7 @@ absl::StatusOr<std::vector<Type>> InferRandom(const OpCall& call) {
     return Invalid("dtype is {}, it should be a float type", ToString(dtype));
   }
   ASYRA_ASSIGN_OR_RETURN(Shape shape, RequireShape(call, dtype));
+  ASYRA_RETURN_IF_ERROR(CheckCuts(call));
   return std::vector<Type>{Type(dtype, shape)};
 }
 
@@ -59,6 +76,21 @@ std::string PositionalSpec(int rank) {
 absl::StatusOr<AxisRule> RandomAxes(const OpCall& call) {
   return ParseAxisRule("!key -> " + PositionalSpec(call.results[0].rank()),
                        call.operands, call.results);
+}
+
+// No operand tells how the result is distributed.
+absl::StatusOr<std::vector<Type>> DistributeRandom(const OpCall& call,
+                                                   const Mesh& mesh) {
+  ASYRA_ASSIGN_OR_RETURN(AxisRule rule, AxisRuleOf(call));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results,
+                         Distribute(rule, call.operands, call.results, mesh));
+  const Ints& dims = call.attrs.Get<Ints>("cut");
+  const AxisList& axes = call.attrs.Get<AxisList>("axes");
+  for (size_t i = 0; i < dims.size(); ++i) {
+    ASYRA_RETURN_IF_ERROR(
+        PutInner(&results[0], static_cast<int>(dims[i]), {axes[i]}, mesh));
+  }
+  return results;
 }
 
 template <bool normal>
@@ -134,9 +166,14 @@ OpDef Random(std::string_view name, std::string_view summary,
           .summary = summary,
           .operands = {{"key"}},
           .attrs = {{"shape", AttrKind::kInts, "sizes, all given"},
-                    {"dtype", AttrKind::kDType, "element type", DType::kF32}},
+                    {"dtype", AttrKind::kDType, "element type", DType::kF32},
+                    {"cut", AttrKind::kInts,
+                     "dimensions that `axes` cut, one for each", Ints()},
+                    {"axes", AttrKind::kAxes,
+                     "by which each device draws its part alone", AxisList()}},
           .infer = InferRandom,
           .axes = RandomAxes,
+          .distribute = DistributeRandom,
           .resize = ResizeShape,
           .work = RandomWork<10>,
           .reference = reference};
@@ -157,7 +194,10 @@ std::vector<OpDef> RandomOps() {
                         "global index",
                         RandomReference<true>);
   normal.samples = {{"random_normal(i64[2]) {shape=[4, 6]}"},
-                    {"random_normal(i64[2]) {shape=[8], dtype=f16}"}};
+                    {"random_normal(i64[2]) {shape=[8], dtype=f16}"},
+                    {"random_normal(i64[2]) {shape=[4, 6], cut=[1, 0], "
+                     "axes=(b,a)}",
+                     -3, 3, "(a=2, b=2)"}};
   return {
       uniform,
       normal,

@@ -97,22 +97,49 @@ absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
 void CandidateSearch::Tell(const std::string& what) const {
   if (!context_.progress) return;
   std::string text;
+  if (tally_->made > 0) {
+    text = fmt::format("{} of about {} candidates, ", tally_->made,
+                       std::max(tally_->expected, tally_->made + 1));
+  }
+  if (tally_->best_us > 0) {
+    text += fmt::format("best {}, ", TimeText(tally_->best_us));
+  }
   if (round_ > 0) {
-    text = fmt::format("round {} of {}, ", round_,
-                       SearchRounds(options_.search_steps).size());
+    text += fmt::format("round {} of {}, ", round_,
+                        SearchRounds(options_.search_steps).size());
   }
-  if (made_ > 0) {
-    text += fmt::format("{} candidate{}, ", made_, made_ == 1 ? "" : "s");
-  }
-  if (best_us_ > 0) text += fmt::format("best {}, ", TimeText(best_us_));
   context_.Begin(text + what);
 }
 
 void CandidateSearch::Count(const Candidate& candidate, bool whole) {
-  ++made_;
+  CountOne();
   double us = candidate.found.makespan_us;
-  bool better = best_us_ == 0 || us < best_us_;
-  if (whole && candidate.found.fits && better) best_us_ = us;
+  bool better = tally_->best_us == 0 || us < tally_->best_us;
+  if (whole && candidate.found.fits && better) tally_->best_us = us;
+}
+
+size_t CandidateSearch::CandidatesOfRound(const std::vector<Candidate>& first,
+                                          bool merges) const {
+  size_t count = 0;
+  for (const Decision& decision : Decisions()) {
+    if (!IsOpen(decision) || (decision.is_extra && !merges)) continue;
+    size_t bases = BasesOf(decision, first).size();
+    if (decision.is_extra && options_.tiles <= 1) ++bases;  // without tiles
+    count += bases * decision.settings.size();
+  }
+  bool joins = merges && options_.bucket && options_.join;
+  if (merges && options_.bucket) count += std::min(first.size(), kBucketed);
+  if (joins) count += kJoined;
+  return count;
+}
+
+// Later rounds merge tiles whether this one does or not.
+void CandidateSearch::ExpectRounds(const std::vector<Candidate>& first,
+                                   bool merges) {
+  size_t rounds = SearchRounds(options_.search_steps).size();
+  size_t later = rounds > round_ ? rounds - round_ : 0;
+  Expect(made_ + CandidatesOfRound(first, merges) +
+         later * CandidatesOfRound(first, /*merges=*/true));
 }
 
 void CandidateSearch::Improve(Candidate* candidate, int steps) {
@@ -168,6 +195,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
   std::vector<ScheduleChoice> uncut;
   ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
                          FirstCandidates(&uncut));
+  Expect(made_ + CandidatesOfRound(candidates, /*merges=*/false));
   for (Decision decision : Decisions()) {
     if (!IsOpen(decision) || decision.is_extra) continue;
     decision.tried = decision.kept = 1;
@@ -184,6 +212,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
     int steps, std::vector<Candidate>* first) {
   ++round_;
+  ExpectRounds(*first, merges);
   size_t searched = first->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
     if (IsOpen(decision) && !decision.is_extra) searched += decision.kept;
@@ -226,6 +255,7 @@ absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
     ASYRA_ASSIGN_OR_RETURN(
         bool merged,
         BucketTilesOf(&candidate, BucketingOf(candidate), windows));
+    CountOne();
     if (merged) {
       steps_ += candidate.found.steps;
       Improve(&candidate, steps);
@@ -250,6 +280,7 @@ absl::Status CandidateSearch::Try(const Decision& decision,
       Candidate trial = *base;
       ASYRA_ASSIGN_OR_RETURN(bool changed, Decide(&trial, decision, setting,
                                                   Steps(kFirstLook), context_));
+      CountOne();
       if (!changed) continue;
       steps_ += trial.found.steps - base->found.steps;
       tried.push_back(std::move(trial));
@@ -337,6 +368,7 @@ absl::StatusOr<bool> CandidateSearch::Join(Candidate* candidate) {
       bool pays,
       JoinCollectivesOf(candidate, {.memory_bytes = ValueBytesOf(*candidate)},
                         *context_.costs));
+  CountOne();
   if (pays) steps_ += candidate->found.steps;
   return pays;
 }

@@ -35,7 +35,12 @@ class CandidateSearch {
         device_bytes_(capacity_bytes),
         capacity_bytes_(capacity_bytes),
         context_(context),
+        tally_(context.tally != nullptr ? context.tally
+                                        : std::make_shared<SearchTally>()),
         steps_(*steps) {}
+  ~CandidateSearch() { Expect(made_); }
+  CandidateSearch(const CandidateSearch&) = delete;
+  CandidateSearch& operator=(const CandidateSearch&) = delete;
 
   // What the search begins with: a candidate for each number of tiles that the
   // options allow, two or more, and one without tiles for a training step,
@@ -75,6 +80,22 @@ class CandidateSearch {
   bool Searching() const { return options_.scheduler == "auto"; }
   // Says what it does next, and how far the search is.
   void Tell(const std::string& what) const;
+  // About how many candidates a round makes from these.
+  size_t CandidatesOfRound(const std::vector<Candidate>& first,
+                           bool merges) const;
+  // At the beginning of a round.
+  void ExpectRounds(const std::vector<Candidate>& first, bool merges);
+  // So many candidates in all.
+  void Expect(size_t candidates) {
+    tally_->expected += candidates - expected_;
+    expected_ = candidates;
+  }
+  // A candidate was made, or refused.
+  void CountOne() {
+    ++made_;
+    ++tally_->made;
+    if (made_ > expected_) Expect(made_);
+  }
   // Counts a candidate; `whole`: of the program with all layers.
   void Count(const Candidate& candidate, bool whole);
   // Whether options and machine leave this decision to the search.
@@ -106,6 +127,7 @@ class CandidateSearch {
   const int64_t device_bytes_;
   int64_t capacity_bytes_;  // of these
   PassContext& context_;
+  const std::shared_ptr<SearchTally> tally_;
   int& steps_;
   // Of the tiled candidates, by name.
   std::map<std::string, std::unique_ptr<TileBucketing>> bucketings_;
@@ -113,10 +135,10 @@ class CandidateSearch {
   // the same in all rounds.
   std::optional<Candidate> untiled_;
   std::optional<std::pair<Candidate, bool>> untiled_joined_;
-  size_t round_ = 0;    // of those of the search, from 1
-  int made_ = 0;        // candidates
-  double best_us_ = 0;  // of those with all layers; 0: none fits yet
-  PassCache passed_;    // of the other program that Make gets
+  size_t round_ = 0;     // of those of the search, from 1
+  size_t made_ = 0;      // candidates
+  size_t expected_ = 0;  // of them in all, about
+  PassCache passed_;     // of the other program that Make gets
 };
 
 }  // namespace asyra

@@ -195,8 +195,9 @@ class Scheduler {
 
   // A step takes as long as the program has ops.
   int StepsOfWhole(int steps) const {
+    // There may be no op at all.
     auto most = static_cast<size_t>(steps) * shorter_.ops.size() /
-                program_.ops.size() / kWorkOfWhole;
+                std::max<size_t>(program_.ops.size(), 1) / kWorkOfWhole;
     return std::min(steps / kShareOfWhole, static_cast<int>(most));
   }
 

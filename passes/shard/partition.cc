@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "passes/shard/draw_parts.h"
 #include "passes/shard/redistribute.h"
 
 namespace asyra {
@@ -146,7 +147,10 @@ class Partitioner {
 absl::StatusOr<Program> Partition(const Program& program,
                                   const ShardingPlan& plan,
                                   const PlanCosts& costs) {
-  return Partitioner(program, plan, costs).Run();
+  ASYRA_ASSIGN_OR_RETURN(Program local,
+                         Partitioner(program, plan, costs).Run());
+  DrawParts(&local);
+  return local;
 }
 
 }  // namespace asyra

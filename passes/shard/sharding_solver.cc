@@ -1,8 +1,8 @@
 #include "passes/shard/sharding_solver.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "ir/printer.h"
@@ -14,17 +14,6 @@ namespace {
 
 constexpr int64_t kInfeasible = RedistributionCosts::kInfeasible;
 int64_t Sum(int64_t a, int64_t b) { return std::min(kInfeasible, a + b); }
-
-uint64_t FrontierHash(absl::Span<const std::pair<ValueId, TypeId>> frontier) {
-  uint64_t hash = 0;
-  for (auto [value, form] : frontier) {
-    auto both = static_cast<uint64_t>(static_cast<uint32_t>(value)) << 32 |
-                static_cast<uint32_t>(form);
-    hash = (hash ^ both) * 0x9e3779b97f4a7c15;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
 
 std::vector<absl::InlinedVector<TypeId, 4>> IdsOf(const Forms& forms,
                                                   const Program& program,
@@ -86,23 +75,35 @@ absl::StatusOr<CostedPlan> ShardingSolver::Solve(const CostedPlan& plan,
   int count = static_cast<int>(program_.ops.size());
   states_before_.assign(count, {});
   layers_.assign(count, nullptr);
-  for (int i = 0; i < count;) {
+  int longest =
+      periods_.all().empty() ? 0 : *absl::c_max_element(periods_.all());
+  for (int i = 0, forgotten = 0; i < count;) {
     states_before_[i] = std::move(states_);
     ASYRA_RETURN_IF_ERROR(Step(i, plan));
     i = Stamp(i + 1, plan);
+    // Only a period back is looked at again.
+    for (; forgotten < i - longest; ++forgotten) {
+      states_before_[forgotten] = std::vector<State>();
+    }
   }
   return Trace();
+}
+
+absl::Span<const ShardingSolver::Held> ShardingSolver::State::Find(
+    ValueId value) const {
+  auto begin = std::lower_bound(
+      frontier.begin(), frontier.end(), value,
+      [](const Held& held, ValueId value) { return held.value < value; });
+  auto end = begin;
+  while (end != frontier.end() && end->value == value) ++end;
+  return absl::MakeConstSpan(frontier).subspan(begin - frontier.begin(),
+                                               end - begin);
 }
 
 ShardingSolver::TypeIds ShardingSolver::FormsOf(const State& state,
                                                 ValueId value) const {
   TypeIds forms = given_[value];
-  auto held = std::lower_bound(
-      state.frontier.begin(), state.frontier.end(), value,
-      [](const Held& held, ValueId value) { return held.first < value; });
-  for (; held != state.frontier.end() && held->first == value; ++held) {
-    forms.push_back(held->second);
-  }
+  for (const Held& held : state.Find(value)) forms.push_back(held.form);
   return forms;
 }
 
@@ -244,38 +245,78 @@ void ShardingSolver::Extend(int i, const State& state, int from,
   }
 }
 
-ShardingSolver::State ShardingSolver::Follow(int i, const State& from,
-                                             const Choice& choice,
-                                             uint32_t whole, Back* back) {
+ShardingSolver::Edit ShardingSolver::Follow(int i, const State& from,
+                                            const Choice& choice,
+                                            uint32_t whole, Back* back) {
   const Op& op = program_.ops[i];
-  State state = from;
-  auto put = [&](ValueId value, TypeId form) {
-    Held held{value, form};
-    auto at =
-        std::lower_bound(state.frontier.begin(), state.frontier.end(), held);
-    if (at == state.frontier.end() || *at != held) {
-      state.frontier.insert(at, held);
+  Edit edit;
+  auto is_there = [&](ValueId value) {
+    return !from.Find(value).empty() ||
+           absl::c_any_of(edit.added, [&](const Held& held) {
+             return held.value == value;
+           });
+  };
+  auto put = [&](Held held) {
+    if (!absl::c_binary_search(from.frontier, held) &&
+        !absl::c_linear_search(edit.added, held)) {
+      edit.added.push_back(held);
     }
   };
   for (size_t k = 0; k < op.operands.size(); ++k) {
     ValueId value = op.operands[k];
     if (IsFixed(value)) continue;
-    if (is_input_[value] && FormsOf(state, value).empty()) {
+    if (is_input_[value] && !is_there(value)) {
       TypeId given = GivenForm(i, k, choice, whole);
       back->given.push_back({static_cast<int>(k), given});
-      put(value, given);
+      put({value, given});
     }
-    put(value, choice.operands[k]);
+    put({value, choice.operands[k]});
+    if (Dies(value, i)) edit.dropped.push_back(value);
   }
   for (size_t k = 0; k < op.results.size(); ++k) {
     std::optional<TypeId> pin = PinnedForm(op.results[k]);
-    put(op.results[k], pin.value_or(choice.results[k]));
+    put({op.results[k], pin.value_or(choice.results[k])});
   }
-  auto dead =
-      std::remove_if(state.frontier.begin(), state.frontier.end(),
-                     [&](const Held& held) { return Dies(held.first, i); });
-  state.frontier.erase(dead, state.frontier.end());
-  return state;
+  edit.added.erase(
+      std::remove_if(edit.added.begin(), edit.added.end(),
+                     [&](const Held& held) { return Dies(held.value, i); }),
+      edit.added.end());
+  absl::c_sort(edit.added);
+  absl::c_sort(edit.dropped);
+  edit.dropped.erase(std::unique(edit.dropped.begin(), edit.dropped.end()),
+                     edit.dropped.end());
+  return edit;
+}
+
+// Copies what is between the edits.
+void ShardingSolver::Apply(const Edit& edit, const State& from, State* to) {
+  const Frontier& old = from.frontier;
+  to->frontier.clear();
+  to->frontier.reserve(old.size() + edit.added.size());
+  to->hash = from.hash;
+  auto added = edit.added.begin();
+  auto at = old.begin();
+  // What comes before `limit`, in front of which more may be added.
+  auto copy_to = [&](Frontier::const_iterator limit) {
+    for (; added != edit.added.end(); ++added) {
+      auto place = std::lower_bound(at, old.end(), *added);
+      if (place > limit) break;
+      to->frontier.insert(to->frontier.end(), at, place);
+      to->frontier.push_back(*added);
+      to->hash += added->Hash();
+      at = place;
+    }
+    to->frontier.insert(to->frontier.end(), at, limit);
+    at = limit;
+  };
+  for (ValueId value : edit.dropped) {
+    absl::Span<const Held> gone = from.Find(value);
+    if (gone.empty()) continue;
+    copy_to(old.begin() + (gone.data() - old.data()));
+    for (const Held& held : gone) to->hash -= held.Hash();
+    at += static_cast<std::ptrdiff_t>(gone.size());
+  }
+  copy_to(old.end());
 }
 
 // Whether `other` costs less even if it converts what it holds to all that
@@ -289,8 +330,8 @@ bool ShardingSolver::IsDominated(const State& state, const State& other) {
     if (ns >= state.ns) return false;
     while (theirs != other.frontier.end() && *theirs < held) ++theirs;
     if (theirs != other.frontier.end() && *theirs == held) continue;
-    auto [value, form] = held;
-    ns = Sum(ns, conversions_.Ns(value, FormsOf(other, value), form));
+    ns = Sum(
+        ns, conversions_.Ns(held.value, FormsOf(other, held.value), held.form));
   }
   return ns < state.ns;
 }
@@ -320,133 +361,30 @@ absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   // beam.
   std::vector<State> next;
   absl::flat_hash_map<uint64_t, size_t> seen;  // by hash, the place in `next`
-  auto is_new = [&](const Frontier& frontier) {
-    for (uint64_t hash = FrontierHash(frontier);; ++hash) {
+  auto is_new = [&](const State& one) {
+    for (uint64_t hash = one.hash;; ++hash) {
       auto [at, inserted] = seen.emplace(hash, next.size());
       if (inserted) return true;
-      if (next[at->second].frontier == frontier) return false;
+      if (next[at->second].frontier == one.frontier) return false;
     }
   };
+  State state;  // has room for the next one
   for (const Candidate& candidate : candidates) {
     if (next.size() == static_cast<size_t>(options_.beam)) break;
     Back back{candidate.from, candidate.choice, {}};
-    State state =
-        Follow(i, before[candidate.from], (*layer->choices)[candidate.choice],
-               candidate.whole, &back);
+    const State& from = before[candidate.from];
+    Apply(Follow(i, from, (*layer->choices)[candidate.choice], candidate.whole,
+                 &back),
+          from, &state);
     state.ns = candidate.ns;
     if (!next.empty() && IsDominated(state, next[0])) continue;
-    if (!is_new(state.frontier)) continue;
-    next.push_back(std::move(state));
+    if (!is_new(state)) continue;
+    next.push_back(state);
     layer->backs.push_back(std::move(back));
   }
   states_ = std::move(next);
   layers_[i] = std::move(layer);
   return absl::OkStatus();
-}
-
-// Whether the states before op `begin` are those of one period before.
-bool ShardingSolver::SameStates(const std::vector<State>& before, int begin,
-                                int p) const {
-  if (before.size() != states_.size() || before.empty()) return false;
-  for (size_t s = 0; s < before.size(); ++s) {
-    if (states_[s].frontier.size() != before[s].frontier.size()) return false;
-  }
-  int period = periods_.all()[p];
-  for (size_t s = 0; s < before.size(); ++s) {
-    Frontier shifted = before[s].frontier;
-    for (Held& held : shifted) {
-      held.first = periods_.ShiftedByNext(held.first, begin - period, p);
-    }
-    std::sort(shifted.begin(), shifted.end());
-    if (shifted != states_[s].frontier) return false;
-  }
-  return true;
-}
-
-// The state in front of op `begin` from which each one before op `end` came.
-std::vector<int> ShardingSolver::OriginsOf(int begin, int end) const {
-  std::vector<int> origins(states_.size());
-  std::iota(origins.begin(), origins.end(), 0);
-  for (int i = end; i-- > begin;) {
-    for (int& at : origins) at = layers_[i]->backs[at].from;
-  }
-  return origins;
-}
-
-// Whether the next period repeats the one before op `begin`. Each state here
-// came from one a period before, and its cost grew on the way: by the least
-// that any grew, or by more, as where every layer converts the layout of a
-// table. The period repeats where the states are the same and none that grew
-// by the least came from one that grew by more: then each comes from the same
-// state again, at the same cost. Those that grow by more only fall behind.
-// Others may replace one no later than where it is left, since they can convert
-// what it holds.
-bool ShardingSolver::Repeats(const std::vector<State>& before, int begin, int p,
-                             absl::Span<const int> origins) const {
-  auto growth = [&](size_t s) { return states_[s].ns - before[s].ns; };
-  for (size_t s = 0; s < before.size(); ++s) {
-    if (growth(s) < growth(0)) return false;
-    if (growth(s) == growth(0) && growth(origins[s]) != growth(0)) return false;
-  }
-  return SameStates(before, begin, p);
-}
-
-// Whether the ops of [begin, end) have the choices of those a period before.
-bool ShardingSolver::SameChoices(int begin, int end, int period,
-                                 const CostedPlan& plan) {
-  for (int i = begin; i < end; ++i) {
-    const OpSharding& here = plan.ops[i];
-    const OpSharding& there = plan.ops[i - period];
-    if (choices_.Of(i, open_, here) != choices_.Of(i - period, open_, there)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-int ShardingSolver::Stamp(int next, const CostedPlan& plan) {
-  for (size_t p = 0; p < periods_.all().size(); ++p) {
-    int period = periods_.all()[p];
-    if (next < period || next >= static_cast<int>(program_.ops.size())) {
-      continue;
-    }
-    int times = periods_.RunFrom(next, static_cast<int>(p)) / period;
-    const std::vector<State>& before = states_before_[next - period];
-    if (times == 0 || before.size() != states_.size()) continue;
-    std::vector<int> origins = OriginsOf(next - period, next);
-    if (!Repeats(before, next, static_cast<int>(p), origins)) continue;
-    std::vector<int64_t> added(states_.size());
-    for (size_t s = 0; s < states_.size(); ++s) {
-      added[s] = states_[s].ns - before[origins[s]].ns;
-    }
-    int done = 0;
-    for (; done < times; ++done) {
-      int begin = next + done * period;
-      if (!SameChoices(begin, begin + period, period, plan)) break;
-      StampOnce(begin, static_cast<int>(p), origins, added);
-    }
-    if (done > 0) return next + done * period;
-  }
-  return next;
-}
-
-// One period from op `begin` on, as the one before it.
-void ShardingSolver::StampOnce(int begin, int p, absl::Span<const int> origins,
-                               absl::Span<const int64_t> added) {
-  int period = periods_.all()[p];
-  for (int i = begin; i < begin + period; ++i) {
-    layers_[i] = layers_[i - period];
-  }
-  std::vector<int64_t> ns;
-  for (const State& state : states_) ns.push_back(state.ns);
-  for (size_t s = 0; s < states_.size(); ++s) {
-    State& state = states_[s];
-    state.ns = ns[origins[s]] + added[s];
-    for (Held& held : state.frontier) {
-      held.first = periods_.ShiftedByLast(held.first, begin, p);
-    }
-    std::sort(state.frontier.begin(), state.frontier.end());
-  }
 }
 
 void ShardingSolver::AddForms(int i, const Choice& choice, Forms* forms) const {

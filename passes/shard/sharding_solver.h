@@ -2,12 +2,16 @@
 // program, given the others.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "ir/support/random.h"
 #include "passes/analysis/periods.h"
 #include "passes/shard/conversion_costs.h"
 #include "passes/shard/sharding_choices.h"
@@ -62,12 +66,31 @@ class ShardingSolver {
                                    const AxisList& decided);
 
  private:
-  // A value on the frontier in one distribution; sorted.
-  using Held = std::pair<ValueId, TypeId>;
-  using Frontier = absl::InlinedVector<Held, 8>;
+  // A value on the frontier in one distribution; sorted. Frontiers are long
+  // where many values wait for one op, and copied for each candidate: it is
+  // trivially copyable, which a pair is not.
+  struct Held {
+    ValueId value;
+    TypeId form;
+    friend auto operator<=>(const Held&, const Held&) = default;
+    uint64_t Hash() const {
+      return SplitMix(static_cast<uint32_t>(value),
+                      static_cast<uint32_t>(form));
+    }
+  };
+  using Frontier = std::vector<Held>;
   struct State {
+    // All forms of the value.
+    absl::Span<const Held> Find(ValueId value) const;
+
     Frontier frontier;
+    uint64_t hash = 0;  // a sum over the frontier
     int64_t ns = 0;
+  };
+  // Of a frontier, sorted: nothing is copied until it is known to be kept.
+  struct Edit {
+    absl::InlinedVector<Held, 8> added;
+    absl::InlinedVector<ValueId, 4> dropped;
   };
   // How a state was reached: the state before, the choice, and by operand the
   // types of program inputs that are first read here.
@@ -103,8 +126,9 @@ class ShardingSolver {
   int64_t ReadNs(ValueId value, Read& read, TypeId need);
   int64_t ResultNs(int i, const Choice& choice);
   bool IsDominated(const State& state, const State& other);
-  State Follow(int i, const State& from, const Choice& choice, uint32_t whole,
-               Back* back);
+  Edit Follow(int i, const State& from, const Choice& choice, uint32_t whole,
+              Back* back);
+  static void Apply(const Edit& edit, const State& from, State* to);
   TypeIds FormsOf(const State& state, ValueId value) const;
   bool IsFixed(ValueId value) const { return !fixed_ids_[value].empty(); }
   // The form in which operand k, read here first, is given.

@@ -1,5 +1,7 @@
 #include "passes/train/init_program.h"
 
+#include <optional>
+
 #include "ir/builder.h"
 #include "ir/support/hash.h"
 #include "ir/support/status.h"
@@ -91,19 +93,32 @@ class InitBuilder {
   std::vector<std::pair<ValueId, std::string>> names_;
 };
 
+// How a weight is read; none for what is no float weight. One that looks like a
+// constant may be trained all the same, by a user's word.
+std::optional<ParameterUse> UseOf(const Program& model,
+                                  const WeightRoles& roles, ValueId value) {
+  for (const Parameter& one : roles.parameters) {
+    if (one.value == value) return one.use;
+  }
+  for (const UntrainedWeight& one : roles.untrained) {
+    if (one.value != value) continue;
+    return model.type(value).rank() >= 2 ? ParameterUse::kMatrix
+                                         : ParameterUse::kBias;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<Program> InitProgram(const Program& model,
                                     const std::vector<std::string>& names,
                                     const Program* padded) {
-  std::vector<Parameter> parameters = FindParameters(model).parameters;
+  WeightRoles roles = FindParameters(model);
   InitBuilder builder;
   for (const std::string& name : names) {
     ValueId value = model.FindValue(name);
-    auto parameter =
-        std::find_if(parameters.begin(), parameters.end(),
-                     [&](const Parameter& one) { return one.value == value; });
-    if (value == kNoValue || parameter == parameters.end()) {
+    std::optional<ParameterUse> use = UseOf(model, roles, value);
+    if (!use.has_value()) {
       return Invalid("%{} is no parameter of the model", name);
     }
     Shape stored;
@@ -118,7 +133,7 @@ absl::StatusOr<Program> InitProgram(const Program& model,
         type.dims[d].size = padded->type(to).size(d);
       }
     }
-    ASYRA_RETURN_IF_ERROR(builder.Add(name, type, stored, parameter->use));
+    ASYRA_RETURN_IF_ERROR(builder.Add(name, type, stored, *use));
   }
   return std::move(builder).Finish();
 }

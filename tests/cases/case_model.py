@@ -45,6 +45,16 @@ class CaseModel:
     self.params.append(name)
     return self.store(name, values, dtype)
 
+  def node(self, name, values, param=True):
+    """A tensor that a Constant node stores; `param`: it is trained."""
+    values = np.asarray(values, np.float32)
+    self.nodes.append(helper.make_node(
+        "Constant", [], [name], value=numpy_helper.from_array(values, name)))
+    self.values[name] = values.astype(np.float64)
+    if param:
+      self.params.append(name)
+    return name
+
   def op(self, kind, *inputs, outputs=1, **attrs):
     names = [f"v{len(self.nodes)}" + (f"_{i}" if i else "")
              for i in range(outputs)]
@@ -132,8 +142,9 @@ def write_tensor(path, name, values):
     file.write(numpy_helper.from_array(values, name).SerializeToString())
 
 
-def write(folder, what, model, output, value, opset=18, classes=VOCAB):
-  """Writes a situation; raises where ONNX Runtime gives another loss."""
+def write(folder, what, model, output, value, opset=18, classes=VOCAB,
+          more=()):
+  """Writes a situation, with `more` runs; raises where ONNX Runtime gives another loss."""
   int64 = onnx.TensorProto.INT64
   shape = ["batch", "seq"][:len(model.labels_shape)]
   graph = helper.make_graph(
@@ -168,6 +179,7 @@ def write(folder, what, model, output, value, opset=18, classes=VOCAB):
   save_file({name: np.array(gradient, np.float32)
              for name, gradient in gradients.items()},
             os.path.join(folder, "gradients.safetensors"))
-  case = {"what": what, "runs": [{"command": CHECK, "says": ["ok: within"]}]}
+  case = {"what": what,
+          "runs": [{"command": CHECK, "says": ["ok: within"]}, *more]}
   with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as file:
     file.write(json.dumps(case, indent=2) + "\n")

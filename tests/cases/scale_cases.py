@@ -179,7 +179,44 @@ def gemm_alpha_beta(m):
   return m.loss(m.linear("head", x, WIDTH, VOCAB)), value
 
 
+def constant_nodes(m):
+  """Weights in Constant nodes: a scale of 4 heads, one of all channels, and two
+  norms that begin as the same ones and zeros. A literal of the same size, which
+  no module names, and the divisor are constants."""
+  x = m.op("Reshape", m.tokens(), m.ints(0, 0, 4, WIDTH // 4))
+  x = m.op("Mul", x, m.node("head_scale", [[1.5], [0.5], [2], [1]]))
+  x = m.op("Sub", x, m.node("/Constant_3_output_0", [0.4, 0.5, 0.3, 0.1],
+                            param=False))
+  x = m.op("Div", x, m.node("/Constant_4_output_0", 8.0, param=False))
+  x = m.op("Reshape", x, m.ints(0, 0, WIDTH))
+  for i in range(2):
+    scale = m.node(f"norm{i}.scale", np.ones(WIDTH))
+    bias = m.node(f"norm{i}.bias", np.zeros(WIDTH))
+    x = m.op("LayerNormalization", x, scale, bias, axis=-1)
+    x = m.op("Tanh", m.linear(f"a{i}", x, WIDTH, WIDTH))
+  x = m.op("Mul", x, m.node("gamma", np.full(WIDTH, 0.1)))
+
+  def value(p, d):
+    x = tokens(p, d).reshape(BATCH, SEQ, 4, WIDTH // 4) * p["head_scale"]
+    x = (x - p["/Constant_3_output_0"]) / p["/Constant_4_output_0"]
+    x = x.reshape(BATCH, SEQ, WIDTH)
+    for i in range(2):
+      x = x - x.mean(-1, keepdims=True)
+      x = x / jnp.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+      x = x * p[f"norm{i}.scale"] + p[f"norm{i}.bias"]
+      x = jnp.tanh(linear(p, f"a{i}", x))
+    return loss(linear(p, "head", x * p["gamma"]), d)
+
+  step = "asyra-opt model.onnx --dim batch=4 --dim seq=8 --search-steps 9 "
+  note = "not trained: _Constant_3_output_0 (few numbers that nodes write"
+  more = [{"command": step + "--train", "says": [note]},
+          {"command": step + "--train --train-also _Constant_3_output_0 -o s",
+           "never": ["not trained"]}]
+  y = m.loss(m.linear("head", x, WIDTH, VOCAB))
+  return y, value, {"more": more}
+
+
 CASES = {f"train-param-{make.__name__}": make for make in [
     logit_scale, head_of_one_output, layer_scale, zero_biases_unit_norms,
     weight_norm, one_plus_weight_of_half, mixed_layers, lora,
-    triangle_of_a_matrix, gemm_alpha_beta]}
+    triangle_of_a_matrix, gemm_alpha_beta, constant_nodes]}

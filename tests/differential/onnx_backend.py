@@ -158,10 +158,11 @@ def run(tool, model, inputs, outputs, rtol):
   with tempfile.TemporaryDirectory() as folder:
     tensors = all(map(is_tensor, [*inputs, *outputs]))
     write(folder, model, inputs if tensors else [], outputs if tensors else [])
-    check = ["--check", os.path.join(folder, "test_data_set_0")] * tensors
+    check = ["--check", os.path.join(folder, "test_data_set_0"),
+             "--rtol", str(rtol), "--atol", "1e-5"] if tensors else []
     result = subprocess.run(
-        [tool, os.path.join(folder, "model.onnx"), *check, "--rtol", str(rtol),
-         "--atol", "1e-5"], stdin=subprocess.DEVNULL, capture_output=True,
+        [tool, os.path.join(folder, "model.onnx"), *check],
+        stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=300, check=False)
     text = result.stderr.strip().replace(folder, "")
   if result.returncode == 0:

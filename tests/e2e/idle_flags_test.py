@@ -17,7 +17,7 @@ HELP = ["--help", "--version"]
 VALUES = {
     "--accumulate": "2", "--against": "unscheduled", "--atol": "1",
     "--bench-ranks": "2", "--beta1": "0.5", "--beta2": "0.5",
-    "--capacity": "9", "--clip": "0", "--communicator": "local", "--csv": "c",
+    "--capacity": "9", "--checkpoint": "c", "--clip": "0", "--communicator": "local", "--csv": "c",
     "--data": ".*", "--decay": "0", "--decay-of": ".*", "--device": "cpu",
     "--dim": "layers=2", "--dp": "2", "--dtype": "bf16", "--dump-dir": "d",
     "--ep": "2", "--ep-strategy": "auto", "--epilogues": "none",
@@ -35,7 +35,7 @@ VALUES = {
     "--rate": "1", "--recompute": "all", "--reduce-scatter": "fused",
     "--repeat": "2", "--report": "json", "--rtol": "1", "--save-every": "1",
     "--save-tuning": "t", "--scheduler": "auto", "--search-steps": "9",
-    "--seconds": "1", "--seed": "1", "--set": "nodes=1", "--shard": ".*=whole",
+    "--seconds": "1", "--secret": "s", "--seed": "1", "--set": "nodes=1", "--shard": ".*=whole",
     "--sp": "2", "--steps": "3", "--temperature": "1", "--threads": "1",
     "--tie": ".*", "--tile-dim": "batch", "--tiles": "2", "--timeout": "9",
     "--tokens": "u16", "--tp": "2", "--tp-strategy": "auto", "--trace": "t",
@@ -96,6 +96,76 @@ for flag, more in {
   TRAINING[flag] = [WITHOUT_TRAIN, more]
 TRAINING["--train"] = [WITH_PASSES]
 
+# Of asyra-run.
+INTERPRETED = (["--device", "interpreter"], "on the interpreter")
+NO_TIMES = (["--device", "interpreter"], "interpreter")
+RUN = {
+    **{flag: [INTERPRETED] for flag in """--communicator --repeat --profile
+       --timeout --check-finite --debug-memory""".split()},
+    **{flag: [NO_TIMES] for flag in """--against --gate --tuning
+       --save-tuning""".split()},
+    "--secret": [INTERPRETED,
+                 (["--communicator", "local"], "with --communicator local"),
+                 (["--communicator", "mpi"], "with --communicator mpi")],
+    "--inject-comm-us": [INTERPRETED, ([], "on one device")],
+    "--check-deterministic": [INTERPRETED, ([], "with --repeat 1")],
+    "--graphs": [INTERPRETED, ([], "on cpus")],
+    "--rtol": [([], "without --check")],
+    "--atol": [([], "without --check")],
+    "--seed": [(["--check", "."], "with --check")],
+    "--random-weights": [([], "are always random")],
+    "--round-inputs": [([], "requires --input")],
+    "--output-form": [([], "requires --output")],
+}  # yapf: disable
+
+# Of asyra-train: what each mode does not read.
+STEPS = ["--data", "f", "--steps", "1", "--rate", "1"]
+FOLDER = (["--check", "."], "with --check of a folder")
+RECORDED = (["--check", "f"], "with --check of a recorded run")
+SAMPLE = (["--checkpoint", "c", "--sample", "9"], "with --sample")
+DRY = ([*STEPS, "--dry-run"], "with --dry-run")
+TRAIN = {flag: [FOLDER, RECORDED, SAMPLE] for flag in """--tokens --shuffle
+    --restart-data --evaluate-every --evaluate-data --evaluate-batches --steps
+    --rate --warmup --final --random-weights --skip-not-finite --check-finite
+    --communicator --secret --gate --dry-run --save-every --keep --export
+    --export-onnx --profile --save-tuning""".split()}
+for idle, modes in [
+    ("--optimizer --beta1 --beta2 --eps --momentum --decay --decay-of --clip",
+     [FOLDER, RECORDED, SAMPLE]),
+    ("--every --log --csv --html", [FOLDER, SAMPLE, DRY]),
+    ("--checkpoint", [FOLDER, RECORDED]),
+    ("--seed", [RECORDED]),
+    ("--rtol", [(STEPS, "without --check")]),
+    ("--prompt --temperature", [(STEPS, "without --sample")]),
+    ("--device --timeout --tuning", [SAMPLE]),
+    ("--accumulate --zero --whole-params --recompute --loss-chunks --freeze "
+     "--loss", [SAMPLE]),
+]:
+  TRAIN.update({flag: modes for flag in idle.split()})
+for idle in """--shuffle --restart-data --random-weights --skip-not-finite
+    --check-finite --communicator --secret --timeout --gate --export
+    --export-onnx --profile --save-tuning""".split():
+  beside = ["--checkpoint", "c"] if idle == "--restart-data" else []
+  TRAIN[idle] = [*TRAIN[idle], ([*beside, *DRY[0]], DRY[1])]
+for idle, more in {
+    "--restart-data": (STEPS, "without --checkpoint"),
+    "--keep": (STEPS, "without --checkpoint"),
+    "--evaluate-data": (STEPS, "--evaluate-every is not"),
+    "--evaluate-batches": (STEPS, "without --evaluate-every"),
+    "--secret": ([*STEPS, "--communicator", "local"],
+                 "with --communicator local"),
+}.items():
+  TRAIN[idle] = [*TRAIN[idle], more]
+for idle, reasons in TRAINING.items():
+  for beside, why in reasons[1:]:
+    TRAIN[idle] = [*TRAIN.get(idle, []), ([*STEPS, *beside[1:]], why)]
+TRAIN["--momentum"] = TRAIN["--momentum"][-1:]  # says so of any mode
+for idle, reasons in IDLE.items():
+  # The model comes first.
+  TRAIN[idle] = [([*beside, *STEPS] if beside[:1] == ["+.onnx"] else
+                  [*STEPS, *beside], why)
+                 for beside, why in reasons if why != "without --train"]
+
 DOCTOR = (["+", "--doctor"], "with --doctor")
 # What a mode says of a flag, by tool.
 OWN = {
@@ -120,6 +190,10 @@ OWN = {
         "--grid": [DOCTOR],
         "--json": [(["+"], "for --doctor and --pairs")],
     }, ["--doctor"]),
+    "asyra-run": (RUN, ["--device", "--json", "--check", "--input", "--output",
+                        "--compare-single"]),
+    "asyra-train": (TRAIN, ["--data", "--sample", "--check", "--train",
+                            "--train-also", "--tie", "--untie"]),
 }  # yapf: disable
 
 
@@ -163,7 +237,8 @@ class IdleFlags(ToolTest):
 
   def test_all_flags_of_all_compilations(self):
     for tool, (own, read) in OWN.items():
-      tables = {**IDLE, **TRAINING, **own}
+      # They train in any case, or never.
+      tables = {**own} if tool == "asyra-train" else {**IDLE, **TRAINING, **own}
       for flag in flags_of(tool):
         if flag in [*READ, *read, *HELP]:
           continue

@@ -160,6 +160,8 @@ TEST(OpErrors, RandomLossesAndUpdates) {
        "random_uniform: the key is i64[3], it should be i64[2]"},
       {"random_normal(i64[2]) {shape=[4], dtype=i32}",
        "random_normal: dtype is i32, it should be a float type"},
+      {"random_normal(i64[2]) {shape=[4], cut=[0]}",
+       "random_normal: cut has 1 dims, axes has 0"},
       {"dropout(f32[4], i64[2]) {rate=1}",
        "dropout: rate is 1, it should be in [0, 1)"},
       {"cross_entropy(f32[2,8], i64[3])",
@@ -189,6 +191,11 @@ TEST(OpErrors, RandomLossesAndUpdates) {
       {"adamw(f32[2], f32[2], f32[2], f32[2], f32[], i64[]) {beta1=1}",
        "adamw: beta1 is 1, it should be in [0, 1)"},
   });
+  ExpectAll({{"random_normal(i64[2]) {shape=[4], cut=[1], axes=a}",
+              "random_normal: cut has dim 1, shape has 1"},
+             {"random_normal(i64[2]) {shape=[3], cut=[0], axes=a}",
+              "random_normal: dim 0 of size 3 does not divide over a = 2"}},
+            ParseMesh("(a=2)"));
 }
 
 TEST(OpErrors, AttentionOptions) {

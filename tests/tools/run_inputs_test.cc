@@ -31,6 +31,12 @@ Tensor X(double first) {
   return Tensor::FromDoubles(DType::kF32, {3, 2}, {first, 0, 0, 0, 0, 0});
 }
 
+std::vector<Tensor> Drawn(uint64_t seed) {
+  auto inputs = ASYRA_VALUE(RunInputs(Example(), {}, seed));
+  for (Tensor& input : inputs) input = ASYRA_VALUE(ReadWhole(input));
+  return inputs;
+}
+
 std::string ErrorOf(const NamedTensors& recorded) {
   auto inputs = RunInputs(Example(), recorded, 1);
   if (inputs.ok()) return "no error";
@@ -54,9 +60,7 @@ program @f(%ids: i64[3], %t: f32[5, 2] weight) -> (f64[3, 2]) {
 }
 
 TEST(RunInputs, RandomOnesAreReproducibleAndValid) {
-  auto a = ASYRA_VALUE(RunInputs(Example(), {}, 3));
-  auto b = ASYRA_VALUE(RunInputs(Example(), {}, 3));
-  auto c = ASYRA_VALUE(RunInputs(Example(), {}, 4));
+  auto a = Drawn(3), b = Drawn(3), c = Drawn(4);
   ASSERT_EQ(a.size(), 4u);
   EXPECT_TRUE(SameBytes(a[3], b[3]));
   EXPECT_FALSE(SameBytes(a[3], c[3]));
@@ -88,10 +92,12 @@ TEST(RunInputs, WhatDoesNotFitIsAnError) {
                         "is i64[3]"));
 }
 
-TEST(RunInputs, RandomWeightsAreInNoMemory) {
+TEST(RunInputs, RandomValuesAreInNoMemory) {
   auto inputs = ASYRA_VALUE(RunInputs(Example(), {}, 3));
-  EXPECT_EQ(inputs[1].data(), nullptr);
-  ASSERT_NE(inputs[1].source(), nullptr);
+  for (const Tensor& input : inputs) {
+    EXPECT_EQ(input.data(), nullptr);
+    ASSERT_NE(input.source(), nullptr);
+  }
   EXPECT_EQ(inputs[1].shape(), Shape({5, 2}));
   // They follow from the name: another program has the same.
   Program other = Example();
@@ -121,11 +127,28 @@ TEST(CheckHostMemory, GpusHaveTheirWeightsThemselves) {
     program.values[program.inputs[i].value].type.dims[0].axes = {0};
   }
   EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program, {}))),
-              HasSubstr("1024 devices take 16384.0 GiB on the host"));
+              HasSubstr("1024 devices take 16400.0 GiB on the host"));
   EXPECT_THAT(std::string(MessageOf(
                   CheckHostMemory(program, {.runs_on = "interpreter"}))),
               HasSubstr("32768.0 GiB on the host"));
   EXPECT_TRUE(CheckHostMemory(program, {.runs_on = "cuda", .ranks = 2}).ok());
+  // Nor are moments, zeros at first, on the host; params of a program are where
+  // it gives them as a whole.
+  for (size_t i = 0; i < 1024; ++i) {
+    program.inputs[i].role = i % 2 == 0 ? InputRole::kState : InputRole::kParam;
+  }
+  HostUse use{.runs_on = "cuda", .ranks = 2};
+  EXPECT_TRUE(CheckHostMemory(program, use).ok());
+  use.params_are_whole = true;
+  EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program, use))),
+              HasSubstr("2 devices take 8192.0 GiB on the host"));
+  // Data that is given is in memory, each process has its own.
+  program.inputs[0].role = InputRole::kData;
+  use = {.runs_on = "cuda", .ranks = 2, .processes = 4096};
+  EXPECT_TRUE(CheckHostMemory(program, use).ok());
+  use.data_is_given = true;
+  EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program, use))),
+              HasSubstr("GiB on the host"));
 }
 
 }  // namespace

@@ -335,5 +335,18 @@ TEST(Plan, KeysAndValuesAreGatheredWhereHeadsDoNotDivide) {
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("all_to_all")));
 }
 
+// Its output is its input.
+TEST(Schedule, AProgramWithoutOpsIsScheduled) {
+  Program program = *ParseProgram(
+      "asyra 1 local\nprogram @f(%x: f32[4]) -> (f32[4]) {\n  return %x\n}\n");
+  CostModel costs = Costs(program);
+  PassContext context;
+  context.costs = &costs;
+  absl::StatusOr<ScheduleResult> result =
+      Schedule(program, {.search_steps = 300}, context);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->program.ops.empty());
+}
+
 }  // namespace
 }  // namespace asyra
