@@ -105,6 +105,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
     training.push_back(
         MakePass("propagate_sharding", {{"seeds", options.pins}}));
     training.push_back(MakePass("partition"));
+    training.push_back(MakePass("pack_expert_rows"));
     return training;
   }
   PassOptions plan = {{"pins", options.pins},
@@ -125,6 +126,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
     passes.push_back(MakePass("defer_reductions", {{"sums", train->sums}}));
   }
   if (train.has_value()) passes.push_back(MakePass("exchange_rows"));
+  passes.push_back(MakePass("pack_expert_rows"));
   if (train.has_value() && train->what == TrainOptions::What::kStep) {
     passes.push_back(MakePass("join_squares"));
   }
