@@ -133,13 +133,10 @@ size_t CandidateSearch::CandidatesOfRound(const std::vector<Candidate>& first,
   return count;
 }
 
-// Later rounds merge tiles whether this one does or not.
-void CandidateSearch::ExpectRounds(const std::vector<Candidate>& first,
-                                   bool merges) {
+void CandidateSearch::ExpectRounds(const std::vector<Candidate>& first) {
   size_t rounds = SearchRounds(options_.search_steps).size();
   size_t later = rounds > round_ ? rounds - round_ : 0;
-  Expect(made_ + CandidatesOfRound(first, merges) +
-         later * CandidatesOfRound(first, /*merges=*/true));
+  Expect(made_ + (1 + later) * CandidatesOfRound(first, /*merges=*/true));
 }
 
 void CandidateSearch::Improve(Candidate* candidate, int steps) {
@@ -212,7 +209,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
     int steps, std::vector<Candidate>* first) {
   ++round_;
-  ExpectRounds(*first, merges);
+  ExpectRounds(*first);
   size_t searched = first->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
     if (IsOpen(decision) && !decision.is_extra) searched += decision.kept;

@@ -84,7 +84,7 @@ class CandidateSearch {
   size_t CandidatesOfRound(const std::vector<Candidate>& first,
                            bool merges) const;
   // At the beginning of a round.
-  void ExpectRounds(const std::vector<Candidate>& first, bool merges);
+  void ExpectRounds(const std::vector<Candidate>& first);
   // So many candidates in all.
   void Expect(size_t candidates) {
     tally_->expected += candidates - expected_;
