@@ -9,7 +9,7 @@
   executor: what devices, kernels and communicators are made of (DEVICE_BASE),
   tuning, cpu <- comm <- mpi, tcp <- the files beside these folders <- bench.
   Trainer (the files beside train) and train are one. Within cuda: device <-
-  gemm, codegen, cudnn <- kernels <- comm; some files put it all together
+  gemm, codegen, cudnn, hopper <- flash, packed <- kernels <- comm; some files put it all together
   (PLATFORMS).
 
   In passes/ and passes/schedule no header includes a header whose source
@@ -68,10 +68,13 @@ CUDA_ARROWS = {
     CUDA + "cudnn": {CUDA + "device", "executor/tuning",
                      CUDA + "kernels/attention_problem.h",
                      CUDA + "kernels/conv.h"},
-    CUDA + "flash": {CUDA + "device", CUDA + "codegen",
+    CUDA + "hopper": {CUDA + "device"},
+    CUDA + "flash": {CUDA + "device", CUDA + "codegen", CUDA + "hopper",
                      CUDA + "kernels/attention_problem.h"},
+    CUDA + "packed": {CUDA + "device", CUDA + "codegen", CUDA + "hopper",
+                      CUDA + "kernels/packed_rows.h"},
     CUDA + "kernels": {CUDA + "device", CUDA + "gemm", CUDA + "codegen",
-                       CUDA + "cudnn", CUDA + "flash"},
+                       CUDA + "cudnn", CUDA + "flash", CUDA + "packed"},
     CUDA + "comm": {CUDA + "device", CUDA + "codegen", CUDA + "kernels",
                     "executor/comm"},
 }
