@@ -160,6 +160,10 @@ Gradients DropoutVjp(Gradient& g) {
   return {g.Op("dropout", {g.dy(), g.x(1)}, g.attrs()), kNoValue};
 }
 
+// No axes. As a value, of which a copy is made, since gcc 12 takes a moved one
+// for uninitialized.
+const AxisList kNoAxes;
+
 OpDef Random(std::string_view name, std::string_view summary,
              absl::Status (*reference)(const RefCall&)) {
   return {.name = name,
@@ -170,7 +174,7 @@ OpDef Random(std::string_view name, std::string_view summary,
                     {"cut", AttrKind::kInts,
                      "dimensions that `axes` cut, one for each", Ints()},
                     {"axes", AttrKind::kAxes,
-                     "by which each device draws its part alone", AxisList()}},
+                     "by which each device draws its part alone", kNoAxes}},
           .infer = InferRandom,
           .axes = RandomAxes,
           .distribute = DistributeRandom,
