@@ -6,15 +6,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "executor/cuda/codegen/nvrtc_module.h"
 #include "executor/cuda/device/cuda_status.h"
+#include "executor/cuda/flash/flash_arguments.h"
 #include "executor/cuda/flash/flash_text.h"
-#include "executor/cuda/hopper/tensor_map.h"
 #include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
 
 namespace asyra::cuda {
-
-#include "executor/cuda/flash/flash_params.cuh"
-
 namespace {
 
 bool Is16Bit(Element element) {

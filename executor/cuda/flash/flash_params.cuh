@@ -1,5 +1,5 @@
 // The arguments of the attention kernels, for device code and for the host,
-// which includes this in its namespace.
+// which includes it by flash_arguments.h.
 
 struct FlashParams {
   TensorMap q, k, v, dy;

@@ -7,14 +7,11 @@
 #include "executor/cuda/codegen/nvrtc_module.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/hopper/device_texts.h"
-#include "executor/cuda/hopper/tensor_map.h"
 #include "executor/cuda/hopper/wgmma_text.h"
+#include "executor/cuda/packed/packed_arguments.h"
 #include "fmt/format.h"
 
 namespace asyra::cuda {
-
-#include "executor/cuda/packed/packed_params.cuh"
-
 namespace {
 
 constexpr int kTileRows = 128, kPart = 64;  // BM and BK of packed_matmul.cuh

@@ -1,5 +1,5 @@
 // The arguments of the kernels of packed rows, for device code and for the
-// host, which includes this in its namespace.
+// host, which includes it by packed_arguments.h.
 
 struct PackedParams {
   TensorMap a, b;
