@@ -82,9 +82,12 @@ bool SlotRows::ReadRouting(const Op& op, Routing* routing) const {
   routing->lead = choices.shape();
   routing->lead.resize(choices.rank() - 2);
   routing->group_tokens = group * k / routing->chosen;
+  // An axis of one device cuts no group in two.
+  const AxisList& axes = choices.dims.end()[-2].axes;
+  bool cut = axes.empty() || program_.mesh.size(axes) > 1;
   // Whole tokens share slots, of which there is one for each, and no expert is
   // on another device.
-  return group * k % routing->chosen == 0 &&
+  return cut && group * k % routing->chosen == 0 &&
          routing->capacity >= routing->group_tokens &&
          rows.dims.end()[-3].axes.empty();
 }

@@ -3,19 +3,24 @@
 #include "passes/shard/pack_expert_rows.h"
 
 #include <map>
+#include <optional>
 #include <random>
 
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ir/builder.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
-#include "tests/support/parse.h"
+#include "tests/ir/op_case.h"
 
 namespace asyra {
 namespace {
+
+// Axes of the mesh.
+constexpr int8_t kDp = 0, kSp = 1;
 
 class RandomMixture {
  public:
@@ -24,69 +29,50 @@ class RandomMixture {
     sp_ = Pick({1, 2});
     batches_ = sp_ > 1 || Pick({0, 1}) == 1;
     experts_ = Pick({1, 2, 3, 5, 8});
-    chosen_ = Pick({1, 2, 3});
-    chosen_ = std::min(chosen_, experts_);
-    int64_t own = Pick({4, 6, 8});  // tokens of a device
-    tokens_ = own * (batches_ ? sp_ : dp_);
+    chosen_ = std::min(Pick({1, 2, 3}), experts_);
+    tokens_ = Pick({4, 6, 8}) * (batches_ ? sp_ : dp_);
     group_ = Pick({1, 2});
-    lead_ = batches_ ? fmt::format("{}@dp, ", 2 * dp_) : "";
-    rows_ = fmt::format("{}@{}", tokens_, batches_ ? "sp" : "dp");
-    partial_ = batches_ ? "sp" : "dp";
   }
 
   int64_t groups() { return Pick({0, 1, 2}); }
 
   // Forward, and the gradients of tokens, choices and all weights.
-  std::string Text() {
+  Program Build() {
     int64_t h = Pick({1, 3, 4}), f = Pick({2, 5});
-    int slots = batches_ ? 2 : 1;
-    std::string b = lead_, t = rows_;
-    std::string kept = b.empty() ? "" : b;
-    std::string text = fmt::format(
-        "asyra 1 local\nmesh (dp={}, sp={})\nprogram @f(%x: f64[{}{},{}], "
-        "%l: f64[{}{},{}], %w: f64[{},{},{}] weight, %c: f64[{},1,{}] weight, "
-        "%v: f64[{},{},{}] weight, %dy: f64[{}{},{}]) -> (",
-        dp_, sp_, b, t, h, b, t, experts_, experts_, h, f, experts_, f,
-        experts_, h, f, b, t, h);
-    std::string sizes = fmt::format("{}{},", b, t);
-    std::string of_sum = fmt::format("f64[{}{},{},", kept, experts_, f);
-    text += fmt::format(
-        "f64[{0}{1}], f64[{0}{1}], f64[{2}{3},{1},{4}], f64[{2}{3},{1},{4}], "
-        "f64[{2}{3},{4}], f64[{0}{5},{1}]) {{\n",
-        sizes, h, kept, experts_, f, chosen_);
-    Line("%s, %e = moe_router(%l) {{k={}, normalize=true}}", chosen_);
-    Line(
-        "%r = moe_dispatch(%x, %e) {{num_experts={}, group_size={}, "
-        "capacity={}}}",
-        experts_, group_, group_);
-    Line("%a = grouped_matmul(%r, %w)");
-    Line("%ab = add(%a, %c)");
-    Line("%g = {}(%ab)",
-         std::array{"silu", "tanh", "sigmoid"}[Pick({0, 1, 2})]);
-    Line("%o = grouped_matmul(%g, %v) {{transpose_b=true}}");
-    Line("%y = moe_combine(%o, %e, %s) {{group_size={}}}", group_);
-    Line("%p = moe_collect(%o, %e) {{group_size={}}}", group_);
-    std::string flat = b.empty() ? "" : fmt::format("{}, ", 2 * dp_);
-    Line("%d1 = reshape(%dy) {{shape=[{}{},1,{}]}}", flat, tokens_, h);
-    Line("%s1 = reshape(%s) {{shape=[{}{},{},1]}}", flat, tokens_, chosen_);
-    Line("%dc = mul(%s1, %d1)");
-    Line("%dt = reshape(%dc) {{shape=[{}{},{}]}}", flat, tokens_ * chosen_, h);
-    Line("%et = reshape(%e) {{shape=[{}{},1]}}", flat, tokens_ * chosen_);
-    Line(
-        "%do = moe_dispatch(%dt, %et) {{num_experts={}, group_size={}, "
-        "capacity={}}}",
-        experts_, group_ * chosen_, group_);
-    Line("%dg = grouped_matmul(%do, %v)");
-    Line("%dw = matmul_wgrad(%r, %dg) {{keep={}}}", slots);
-    Line("%dv = matmul_wgrad(%do, %g) {{keep={}}}", slots);
-    Line("%db = reduce_sum(%dg) {{dims=[{}], keep=false}}", slots);
-    Line("%dr = grouped_matmul(%dg, %w) {{transpose_b=true}}");
-    Line("%dx = moe_combine(%dr, %e, %s) {{group_size={}}}", group_);
-    for (const char* sum : {"dw", "dv", "db"}) {
-      Line("%{0}.all = all_reduce(%{0}) {{axes={1}}}", sum, partial_);
-    }
-    return text + body_ +
-           "  return %y, %dx, %dw.all, %dv.all, %db.all, %p\n}\n";
+    builder_.emplace(ParseMesh(fmt::format("(dp={}, sp={})", dp_, sp_)),
+                     Stage::kLocal);
+    ValueId x = builder_->Input("x", Tokens({h}));
+    ValueId logits = builder_->Input("l", Tokens({experts_}));
+    ValueId w = Weight("w", {experts_, h, f}),
+            v = Weight("v", {experts_, f, h});
+    ValueId bias = Weight("b", {experts_, 1, f});
+    ValueId dy = builder_->Input("dy", Tokens({h}));
+    std::vector<ValueId> routed = ASYRA_VALUE(builder_->Add(
+        "moe_router", {logits}, {{"k", chosen_}, {"normalize", true}}));
+    ValueId weights = routed[0], experts = routed[1];
+    AttrMap group = {{"group_size", group_}};
+    ValueId rows = Dispatch(x, experts, group_);
+    ValueId before = Op("add", {Op("grouped_matmul", {rows, w}), bias});
+    ValueId act =
+        Op(std::array{"silu", "tanh", "sigmoid"}[Pick({0, 1, 2})], {before});
+    ValueId out = Op("grouped_matmul", {act, v}, {{"transpose_b", false}});
+    Output(Op("moe_combine", {out, experts, weights}, group));
+    Output(Op("moe_collect", {out, experts}, group));
+    // Backward: gradients of choices are tokens of one choice each.
+    ValueId of_choices = Op("mul", {Reshape(weights, {tokens_, chosen_, 1}),
+                                    Reshape(dy, {tokens_, 1, h})});
+    ValueId drows =
+        Dispatch(Reshape(of_choices, {tokens_ * chosen_, h}),
+                 Reshape(experts, {tokens_ * chosen_, 1}), group_ * chosen_);
+    ValueId dact = Op("grouped_matmul", {drows, v}, {{"transpose_b", true}});
+    AttrMap keep = {{"keep", int64_t{batches_ ? 2 : 1}}};
+    OutputSum(Op("matmul_wgrad", {rows, dact}, keep));
+    OutputSum(Op("matmul_wgrad", {act, drows}, keep));
+    OutputSum(Op("reduce_sum", {dact},
+                 {{"dims", Ints{batches_ ? 2 : 1}}, {"keep", false}}));
+    ValueId dx = Op("grouped_matmul", {dact, w}, {{"transpose_b", true}});
+    Output(Op("moe_combine", {dx, experts, weights}, group));
+    return std::move(*builder_).Finish();
   }
 
   // Logits favour one expert in some of the programs.
@@ -111,15 +97,45 @@ class RandomMixture {
   int64_t Pick(std::initializer_list<int64_t> from) {
     return from.begin()[random_() % from.size()];
   }
-  template <typename... Args>
-  void Line(fmt::format_string<Args...> format, Args&&... args) {
-    body_ += "  " + fmt::format(format, std::forward<Args>(args)...) + "\n";
+
+  // [tokens, row...], with or without batches.
+  Type Tokens(Shape row) const {
+    row.insert(row.begin(), tokens_);
+    if (batches_) row.insert(row.begin(), 2 * dp_);
+    Type type(DType::kF64, row);
+    if (dp_ > 1) type.dims[0].axes = {kDp};
+    if (batches_ && sp_ > 1) type.dims[1].axes = {kSp};
+    return type;
+  }
+  ValueId Weight(std::string_view name, const Shape& shape) {
+    return builder_->Input(name, Type(DType::kF64, shape), InputRole::kWeight);
+  }
+
+  ValueId Op(std::string_view name, const std::vector<ValueId>& operands,
+             AttrMap attrs = {}) {
+    return ASYRA_VALUE(builder_->AddOne(name, operands, std::move(attrs)));
+  }
+  ValueId Reshape(ValueId value, Ints shape) {
+    if (batches_) shape.insert(shape.begin(), 2 * dp_);
+    return Op("reshape", {value}, {{"shape", shape}});
+  }
+  ValueId Dispatch(ValueId x, ValueId experts, int64_t group) {
+    return Op("moe_dispatch", {x, experts},
+              {{"num_experts", experts_},
+               {"group_size", group},
+               {"capacity", group_}});
+  }
+  void Output(ValueId value) { builder_->Output(value); }
+  void OutputSum(ValueId partial) {
+    if ((batches_ ? sp_ : dp_) == 1) return Output(partial);
+    Output(Op("all_reduce", {partial},
+              {{"axes", AxisList{batches_ ? kSp : kDp}}}));
   }
 
   std::mt19937_64 random_;
   int64_t dp_, sp_, experts_, chosen_, tokens_, group_;
   bool batches_;
-  std::string lead_, rows_, partial_, body_;
+  std::optional<Builder> builder_;
 };
 
 void ExpectNear(const Tensor& a, const Tensor& b) {
@@ -135,7 +151,7 @@ TEST(PackExpertRowsProperty, ComputesWhatSlotsDo) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     RandomMixture mixture(seed);
-    Program program = Parse(mixture.Text());
+    Program program = mixture.Build();
     std::vector<Tensor> inputs = mixture.Inputs(program);
     auto want = ASYRA_VALUE(Interpret(program, inputs));
     PassContext context;
