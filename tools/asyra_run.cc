@@ -229,8 +229,9 @@ absl::Status Main(RunSettings flags, const std::vector<NamedChoice>& choices) {
   }
   // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
-  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
-                         ConnectLaunched(Launch(flags)));
+  absl::StatusOr<LaunchedWorld> connected = ConnectLaunched(Launch(flags));
+  if (!connected.ok()) return checked.ok() ? connected.status() : checked;
+  const LaunchedWorld& launched = *connected;
   flags.run.local_rank = launched.local_rank;
   flags.run.ranks_on_host = launched.ranks_on_host;
   Communicator* world = launched.world.get();

@@ -73,7 +73,9 @@ absl::Status Train(const TrainSettings& flags,
                    const absl::Status& checked) {
   LaunchedWorld launched;
   if (!flags.dry_run) {
-    ASYRA_ASSIGN_OR_RETURN(launched, ConnectLaunched(Launch(flags)));
+    absl::StatusOr<LaunchedWorld> connected = ConnectLaunched(Launch(flags));
+    if (!connected.ok()) return checked.ok() ? connected.status() : checked;
+    launched = *std::move(connected);
   }
   Communicator* world = launched.world.get();
   absl::Status status =

@@ -157,8 +157,11 @@ class RankFlags(ToolTest):
                  args + ["--repeat", "3"])
     self.refused("the tool is asyra-run .* on rank 0 and asyra-train ",
                  args, self.train)
-    self.refused("the input input_ids is i64.* of hash .* on rank 0 and ",
-                 args, args + ["--input", "input_ids=5"])
+    self.refused("the input input_ids is not given on rank 0 and i64.* of hash "
+                 ".* on rank 1", args, args + ["--input", "input_ids=5"])
+    self.refused("the input input_ids is i64.* of hash .* on rank 0 and i64.* "
+                 "of hash .* on rank 1", args + ["--input", "input_ids=3"],
+                 args + ["--input", "input_ids=5"])
 
 
 if __name__ == "__main__":
