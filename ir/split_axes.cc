@@ -51,12 +51,27 @@ class Splitter {
   }
 
   void Map(AttrMap* attrs) const {
+    MapCuts(attrs);
     AttrMap mapped;
     for (const auto& [name, value] : *attrs) mapped.Set(name, Mapped(value));
     *attrs = std::move(mapped);
   }
 
  private:
+  // Dimensions that axes cut, one for each, become as many as these.
+  void MapCuts(AttrMap* attrs) const {
+    const AttrValue* cut = attrs->Find("cut");
+    const AttrValue* axes = attrs->Find("axes");
+    if (cut == nullptr || axes == nullptr) return;
+    const Ints& before = std::get<Ints>(*cut);
+    Ints dims;
+    for (size_t i = 0; i < before.size(); ++i) {
+      AxisId axis = std::get<AxisList>(*axes)[i];
+      dims.insert(dims.end(), parts_[axis].size(), before[i]);
+    }
+    attrs->Set("cut", dims);
+  }
+
   AxisList Mapped(const AxisList& axes) const {
     AxisList mapped;
     for (AxisId axis : axes) {

@@ -36,6 +36,21 @@ program @p(%x: f32[8@dp, 6@tp], %y: f32[8, 16@(tp,dp)]) -> (f32[8, 6], f32[8@dp]
 )"));
 }
 
+TEST(SplitAxes, RandomValuesAreDrawnInTheSameParts) {
+  Program before = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+mesh (dp=4, tp=2)
+program @p(%key: i64[2]) -> (f32[8@dp, 6@tp]) {
+  %r = random_uniform(%key) {shape=[8, 6], cut=[1, 0], axes=(tp,dp)} : f32[8@dp, 6@tp]
+  return %r
+}
+)"));
+  Program after = ASYRA_VALUE(SplitAxes(before, Splits{{"dp", 2}}));
+  ASSERT_TRUE(Verify(after).ok()) << Verify(after);
+  EXPECT_THAT(ToString(after),
+              HasSubstr("cut=[1, 0, 0], axes=(tp,dp.hosts,dp)} : "
+                        "f32[8@(dp.hosts,dp), 6@tp]"));
+}
+
 TEST(SplitAxes, EveryDeviceHoldsTheSame) {
   Program before = Example();
   Program after = ASYRA_VALUE(SplitAxes(before, Splits{{"dp", 2}}));
