@@ -304,7 +304,9 @@ TEST(Strangers, AreNotTakenForRank0) {
       {HeaderOf(kChallenge, 32) + Bytes(32, 'c') + HeaderOf(kWelcome, 32) +
            Bytes(32, 'w'),
        "does not know the secret"}};
-  for (const auto& [says, why] : answers) {
+  for (const auto& answer : answers) {
+    const auto& says = answer.first;
+    const auto& why = answer.second;
     auto listener = ASYRA_VALUE(Listener::Create("127.0.0.1", 0));
     std::atomic<bool> ends = false;
     std::thread thread([&] {
