@@ -54,7 +54,7 @@ class Packer {
   }
 
   // Adds an op for `old`, with the name of its result.
-  absl::Status Add(std::string_view name, std::vector<ValueId> operands,
+  absl::Status Add(std::string_view name, absl::Span<const ValueId> operands,
                    AttrMap attrs, const Op& old) {
     ASYRA_ASSIGN_OR_RETURN(
         map_[old.results[0]],
@@ -133,7 +133,7 @@ class Packer {
     }
     return Add(
         op.def->name == "moe_combine" ? "packed_combine" : "packed_collect",
-        std::move(operands), attrs, op);
+        operands, attrs, op);
   }
 
   // An op between them.
@@ -175,7 +175,7 @@ class Packer {
     for (ValueId value : op.operands) {
       ASYRA_ASSIGN_OR_RETURN(operands.emplace_back(), Operand(op, value, root));
     }
-    return Add(name, std::move(operands), attrs, op);
+    return Add(name, operands, attrs, op);
   }
 
   // [..., experts, slots, row...] to [..., rows, row...].
