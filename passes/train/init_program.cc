@@ -101,7 +101,7 @@ std::optional<ParameterUse> UseOf(const Program& model,
     if (one.value == value) return one.use;
   }
   for (const UntrainedWeight& one : roles.untrained) {
-    if (one.value != value) continue;
+    if (one.value != value || one.reason == kNoGradient) continue;
     return model.type(value).rank() >= 2 ? ParameterUse::kMatrix
                                          : ParameterUse::kBias;
   }
