@@ -5,8 +5,6 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
-#include "executor/comm/choices.h"
-#include "executor/comm/rank_error.h"
 #include "executor/launched_world.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
@@ -15,6 +13,7 @@
 #include "tools/check_outputs.h"
 #include "tools/compare_single.h"
 #include "tools/compile.h"
+#include "tools/connect_ranks.h"
 #include "tools/first_params.h"
 #include "tools/given_flags.h"
 #include "tools/given_inputs.h"
@@ -229,9 +228,8 @@ absl::Status Main(RunSettings flags, const std::vector<NamedChoice>& choices) {
   }
   // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
-  absl::StatusOr<LaunchedWorld> connected = ConnectLaunched(Launch(flags));
-  if (!connected.ok()) return checked.ok() ? connected.status() : checked;
-  const LaunchedWorld& launched = *connected;
+  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
+                         ConnectRanks(Launch(flags), checked));
   flags.run.local_rank = launched.local_rank;
   flags.run.ranks_on_host = launched.ranks_on_host;
   Communicator* world = launched.world.get();
@@ -242,16 +240,11 @@ absl::Status Main(RunSettings flags, const std::vector<NamedChoice>& choices) {
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,
       TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
-  absl::Status status =
-      world == nullptr ? absl::OkStatus() : CheckSameChoices(*world, choices);
-  if (status.ok()) status = checked;
-  if (status.ok()) status = Run(flags, world);
-  if (status.ok() && (world == nullptr || world->rank() == 0)) {
-    status = flags.session->Save();
-  }
-  if (status.ok() || world == nullptr) return status;
-  world->Abort(status);
-  return NameRank(world->rank(), status);
+  return RunAgreed(world, choices, checked, [&]() -> absl::Status {
+    ASYRA_RETURN_IF_ERROR(Run(flags, world));
+    bool first = world == nullptr || world->rank() == 0;
+    return first ? flags.session->Save() : absl::OkStatus();
+  });
 }
 
 }  // namespace

@@ -2,14 +2,13 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
-#include "executor/comm/choices.h"
-#include "executor/comm/rank_error.h"
 #include "executor/launched_world.h"
 #include "executor/train/checkpoint.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "tools/cache_warning.h"
 #include "tools/compile.h"
+#include "tools/connect_ranks.h"
 #include "tools/given_flags.h"
 #include "tools/idle_flags.h"
 #include "tools/progress.h"
@@ -73,18 +72,10 @@ absl::Status Train(const TrainSettings& flags,
                    const absl::Status& checked) {
   LaunchedWorld launched;
   if (!flags.dry_run) {
-    absl::StatusOr<LaunchedWorld> connected = ConnectLaunched(Launch(flags));
-    if (!connected.ok()) return checked.ok() ? connected.status() : checked;
-    launched = *std::move(connected);
+    ASYRA_ASSIGN_OR_RETURN(launched, ConnectRanks(Launch(flags), checked));
   }
-  Communicator* world = launched.world.get();
-  absl::Status status =
-      world == nullptr ? absl::OkStatus() : CheckSameChoices(*world, choices);
-  if (status.ok()) status = checked;
-  if (status.ok()) status = TrainAsRank(flags, launched);
-  if (status.ok() || world == nullptr) return status;
-  world->Abort(status);
-  return NameRank(world->rank(), status);
+  return RunAgreed(launched.world.get(), choices, checked,
+                   [&] { return TrainAsRank(flags, launched); });
 }
 
 // Prints what the model writes with the params of the newest checkpoint.

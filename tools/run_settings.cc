@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "ir/support/status.h"
+#include "tools/connect_ranks.h"
 #include "tools/idle_flags.h"
 #include "tools/number_check.h"
 #include "tools/output_file.h"
@@ -19,12 +20,7 @@ void AddRunFlags(CLI::App& app, RunSettings* flags) {
                  "interpreter: the ops' references, all ranks in lockstep")
       ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}))
       ->capture_default_str();
-  app.add_option("--communicator", flags->communicator,
-                 "between ranks. local: threads of this process; mpi: "
-                 "processes started by mpirun or srun; tcp: processes started "
-                 "by torchrun or srun; auto: by how they were started")
-      ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
-      ->capture_default_str();
+  AddRankFlags(app, &flags->communicator, &flags->secret_file);
   app.add_option(
          "--repeat", run.repeat,
          "steps, all from the same inputs, states and params: those of a "
@@ -33,10 +29,6 @@ void AddRunFlags(CLI::App& app, RunSettings* flags) {
   app.add_option("--profile", flags->profile,
                  "writes a trace of rank 0's last step, for Perfetto")
       ->check(OutputFile());
-  app.add_option("--secret", flags->secret_file,
-                 "FILE with a word that only the ranks of this job know, where "
-                 "TCP connects them; by default ASYRA_SECRET_FILE, "
-                 "ASYRA_SECRET, or the launcher's name of the job");
   app.add_option(
          "--timeout", run.timeout_s,
          "a rank that keeps others waiting for so many seconds counts as lost")
@@ -56,7 +48,7 @@ void AddRunFlags(CLI::App& app, RunSettings* flags) {
   app.add_flag("--json", flags->json, "prints the result as JSON");
 }
 
-// Of what is compared, run in turn and drawn.
+// Adds flags of what is compared, run in turn and drawn.
 void AddMoreFlags(CLI::App& app, RunSettings* flags) {
   CLI::Option* output =
       app.add_option("--output", flags->output,

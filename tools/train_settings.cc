@@ -8,6 +8,7 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "ir/support/status.h"
+#include "tools/connect_ranks.h"
 #include "tools/number_check.h"
 #include "tools/output_file.h"
 #include "tools/run_gate.h"
@@ -221,12 +222,7 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
   app.add_option("--device", flags->device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--communicator", flags->communicator,
-                 "between ranks. local: threads of this process; mpi: "
-                 "processes started by mpirun or srun; tcp: processes started "
-                 "by torchrun or srun; auto: by how they were started")
-      ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
-      ->capture_default_str();
+  AddRankFlags(app, &flags->communicator, &flags->secret_file);
   app.add_option(
          "--gate", flags->gate,
          "measured: runs the step as it is scheduled and as it was before some "
@@ -247,10 +243,6 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
   app.add_option("--rtol", flags->rtol, "largest relative error of --check")
       ->check(FiniteFrom(0))
       ->capture_default_str();
-  app.add_option("--secret", flags->secret_file,
-                 "FILE with a word that only the ranks of this job know, where "
-                 "TCP connects them; by default ASYRA_SECRET_FILE, "
-                 "ASYRA_SECRET, or the launcher's name of the job");
   app.add_option("--timeout", flags->timeout_s,
                  "seconds after which a rank that is waited for is lost")
       ->check(FiniteAbove(0))

@@ -53,6 +53,19 @@ absl::Status RequireRank(const OpCall& call, int operand, int least) {
                  least);
 }
 
+absl::Status RequireSameLead(const OpCall& call, int a, int of_a, int b,
+                             int of_b) {
+  auto lead = [&](int operand, int trailing) {
+    Shape shape = call.operands[operand].shape();
+    shape.resize(shape.size() - trailing);
+    return shape;
+  };
+  if (lead(a, of_a) == lead(b, of_b)) return absl::OkStatus();
+  return Invalid("leading dimensions differ: {} has {}, {} has {}",
+                 call.def.operands[a].name, ShapeToString(lead(a, of_a)),
+                 call.def.operands[b].name, ShapeToString(lead(b, of_b)));
+}
+
 absl::StatusOr<int> RequireDim(const OpCall& call, std::string_view name,
                                int rank) {
   int64_t given = call.attrs.Int(name);

@@ -21,6 +21,10 @@ absl::Status RequireSameDType(const OpCall& call);
 absl::Status RequireFloat(const OpCall& call, int operand);
 absl::Status RequireInteger(const OpCall& call, int operand);
 absl::Status RequireRank(const OpCall& call, int operand, int least);
+// Leading dimensions of two operands are equal: all but the last `of_a` of `a`
+// and `of_b` of `b`.
+absl::Status RequireSameLead(const OpCall& call, int a, int of_a, int b,
+                             int of_b);
 // Attribute `name` as a dimension of a type of that rank.
 absl::StatusOr<int> RequireDim(const OpCall& call, std::string_view name,
                                int rank);

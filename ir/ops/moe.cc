@@ -14,6 +14,7 @@
 // sharded. Choices take the slots of their expert in order of (token, choice);
 // those that find none left are dropped. With capacity = group_size none is:
 // a token chooses an expert once.
+#include "ir/ops/expert_choices.h"
 #include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
@@ -64,31 +65,13 @@ absl::Status RequireExperts(const OpCall& call, int experts, int tokens_of,
   ASYRA_RETURN_IF_ERROR(RequireInteger(call, experts));
   ASYRA_RETURN_IF_ERROR(RequireRank(call, experts, 2));
   const Type& type = call.operands[experts];
-  int64_t group_size = call.attrs.Int("group_size");
-  if (group_size < 1 || tokens % group_size != 0) {
-    return Invalid("group_size is {}, it does not divide {} tokens", group_size,
-                   tokens);
-  }
+  ASYRA_RETURN_IF_ERROR(RequireGroups(call, tokens));
   if (type.size(type.rank() - 2) != tokens) {
     return Invalid("experts are for {} tokens, {} has {}",
                    type.size(type.rank() - 2),
                    call.def.operands[tokens_of].name, tokens);
   }
   return absl::OkStatus();
-}
-
-// Leading dimensions are equal, all but the last `of_a` and `of_b`.
-absl::Status RequireSameLead(const OpCall& call, int a, int of_a, int b,
-                             int of_b) {
-  auto lead = [&](int operand, int trailing) {
-    Shape shape = call.operands[operand].shape();
-    shape.resize(shape.size() - trailing);
-    return shape;
-  };
-  if (lead(a, of_a) == lead(b, of_b)) return absl::OkStatus();
-  return Invalid("leading dimensions differ: {} has {}, {} has {}",
-                 call.def.operands[a].name, ShapeToString(lead(a, of_a)),
-                 call.def.operands[b].name, ShapeToString(lead(b, of_b)));
 }
 
 // The part of a tensor [..., experts, slots, hidden] that a choice reads or
@@ -204,26 +187,12 @@ absl::Status CheckRows(const OpCall& call) {
 
 absl::StatusOr<std::vector<Type>> InferCollect(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckRows(call));
-  Type out = call.operands[1];
-  out.dtype = call.operands[0].dtype;
-  out.dims.push_back(call.operands[0].dims.back());
-  return std::vector<Type>{out};
+  return InferCollected(call);
 }
 
 absl::StatusOr<std::vector<Type>> InferCombine(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckRows(call));
-  const Type& weights = call.operands[2];
-  if (weights.dtype != call.operands[0].dtype ||
-      weights.shape() != call.operands[1].shape()) {
-    return Invalid("weights are {}{}, they should be {}{}",
-                   ToString(weights.dtype), ShapeToString(weights.shape()),
-                   ToString(call.operands[0].dtype),
-                   ShapeToString(call.operands[1].shape()));
-  }
-  Type out = call.operands[1];
-  out.dtype = call.operands[0].dtype;
-  out.dims.back() = call.operands[0].dims.back();
-  return std::vector<Type>{out};
+  return InferCombined(call);
 }
 
 int64_t CapacityOf(const Type& rows, const Type& experts, int64_t group_size) {
@@ -233,15 +202,9 @@ int64_t CapacityOf(const Type& rows, const Type& experts, int64_t group_size) {
 
 // The rows of experts on other devices are zero here: partial sums.
 absl::StatusOr<AxisRule> CollectAxes(const OpCall& call) {
-  int64_t s = call.attrs.Int("group_size");
-  int64_t c = CapacityOf(call.operands[0], call.operands[1], s);
-  bool combine = call.operands.size() == 3;
-  std::string choices = fmt::format("... (g !s={}) !k", s);
-  return ParseAxisRule(
-      fmt::format("... @e (g !c={}) h, {}{} -> {} h", c, choices,
-                  combine ? ", " + choices : "",
-                  combine ? fmt::format("... (g !s={})", s) : choices),
-      call.operands, call.results, Linearity::kFirst);
+  int64_t c = CapacityOf(call.operands[0], call.operands[1],
+                         call.attrs.Int("group_size"));
+  return CollectRule(call, fmt::format("@e (g !c={})", c));
 }
 
 // Reads a row for each choice at most.

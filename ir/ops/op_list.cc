@@ -18,9 +18,10 @@ struct OpTable {
           ops::ShapeOps,       ops::IndexOps,      ops::PadOps,
           ops::GatherOps,      ops::GatherNdOps,   ops::ScatterOps,
           ops::AttentionOps,   ops::RotaryOps,     ops::EmbedOps,
-          ops::MoeOps,         ops::PackedRowsOps, ops::RandomOps,
-          ops::LossOps,        ops::OptimOps,      ops::CollectiveOps,
-          ops::ScheduleOps,    ops::FusionOps,     ops::OverlapOps}) {
+          ops::MoeOps,         ops::PackedRowsOps, ops::PackedMatmulOps,
+          ops::RandomOps,      ops::LossOps,       ops::OptimOps,
+          ops::CollectiveOps,  ops::ScheduleOps,   ops::FusionOps,
+          ops::OverlapOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

@@ -28,6 +28,7 @@ std::vector<OpDef> RotaryOps();
 std::vector<OpDef> EmbedOps();
 std::vector<OpDef> MoeOps();
 std::vector<OpDef> PackedRowsOps();
+std::vector<OpDef> PackedMatmulOps();
 std::vector<OpDef> RandomOps();
 std::vector<OpDef> LossOps();
 std::vector<OpDef> OptimOps();

@@ -12,7 +12,7 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kMostGroups = 8;
-// Of an expert in a group in the mean: two tiles of the kernels.
+// Rows of an expert in a group in the mean: two tiles of the kernels.
 constexpr int64_t kLeastRows = 256;
 
 // The values by which the rows of a family are found.
@@ -23,15 +23,15 @@ struct Sorted {
 
 class Packer {
  public:
-  // `groups` of a device's tokens; 0: as many as pay.
-  Packer(const Program& from, int64_t groups)
+  // `rows` of `from`; `groups` of a device's tokens, 0: as many as pay.
+  Packer(const Program& from, const SlotRows& rows, int64_t groups)
       : from_(from),
-        rows_(from),
+        rows_(rows),
         groups_(groups),
         builder_(Builder::Like(from)),
         map_(from.values.size(), kNoValue) {}
 
-  absl::StatusOr<Program> Run() {
+  absl::StatusOr<Program> Run() && {
     builder_.CopyInputs(from_, &map_);
     for (const Op& op : from_.ops) {
       ASYRA_RETURN_IF_ERROR(Enter(op));
@@ -39,8 +39,6 @@ class Packer {
     builder_.CopyOutputs(from_, map_);
     return std::move(builder_).Finish();
   }
-
-  int64_t families() const { return static_cast<int64_t>(sorted_.size()); }
 
  private:
   absl::Status Enter(const Op& op) {
@@ -212,7 +210,7 @@ class Packer {
   }
 
   const Program& from_;
-  SlotRows rows_;
+  const SlotRows& rows_;
   int64_t groups_;
   Builder builder_;
   std::vector<ValueId> map_;  // from a value of `from_` to one of the new
@@ -226,11 +224,11 @@ absl::StatusOr<bool> PackExpertRows(Program& program,
                                     PassContext& context) {
   int64_t groups = options.Int("groups");
   if (groups < 0) return Invalid("groups is {}", groups);
-  Packer packer(program, groups);
-  ASYRA_ASSIGN_OR_RETURN(Program packed, packer.Run());
-  if (packer.families() == 0) return false;
+  SlotRows rows(program);
+  if (rows.families() == 0) return false;
+  ASYRA_ASSIGN_OR_RETURN(Program packed, Packer(program, rows, groups).Run());
   context.Remark("pack_expert_rows: {} mixtures compute no free slots",
-                 packer.families());
+                 rows.families());
   program = std::move(packed);
   return true;
 }

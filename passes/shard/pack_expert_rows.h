@@ -1,6 +1,6 @@
 // Experts compute the rows that tokens chose, and no free slots.
 //
-// Where moe_dispatch drops nothing it has a slot for every choice that could be
+// A moe_dispatch that drops nothing has a slot for every choice that could be
 // made, of which a token makes few: of 128 experts and 8 choices, a sixteenth.
 //
 //   %r = moe_dispatch(%x, %e) {num_experts=8} : f32[8, 256@dp, 64]

@@ -20,8 +20,8 @@ bool StartsWith(const Shape& shape, const Shape& prefix) {
          std::equal(prefix.begin(), prefix.end(), shape.begin());
 }
 
-// Whether an elementwise op gives 0 where its operands are 0 that `is_zero`
-// names.
+// True for an elementwise op that gives 0 where its operands are 0 that
+// `is_zero` names.
 template <typename IsZero>
 bool GivesZero(const Op& op, IsZero is_zero) {
   if (IsAny(op, {"mul", "swiglu", "geglu"})) {
@@ -113,6 +113,12 @@ SlotRows::SlotRows(const Program& program)
   for (const Output& output : program.outputs) {
     if (of_[output.value] != kNoValue) Spoil(of_[output.value]);
   }
+}
+
+int64_t SlotRows::families() const {
+  return absl::c_count_if(families_, [&](const auto& family) {
+    return !spoilt_.contains(family.first);
+  });
 }
 
 ValueId SlotRows::FamilyOf(ValueId value) const {

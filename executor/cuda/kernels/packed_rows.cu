@@ -2,6 +2,7 @@
 
 #include "executor/cuda/kernels/number.cuh"
 #include "executor/cuda/kernels/packed_rows.h"
+#include "executor/cuda/kernels/row_units.cuh"
 
 namespace asyra::cuda {
 namespace {
@@ -188,15 +189,6 @@ __global__ void __launch_bounds__(kThreads)
     for (int v = 0; v < n; ++v) pack.at[v] = Rounded<T>(sum[v]);
     *reinterpret_cast<Pack<T, n>*>(to + (blockIdx.x * units + at) * n) = pack;
   }
-}
-
-// Calls launch(T{}) with the largest unit that divides a row.
-template <typename Launch>
-cudaError_t InUnits(int64_t row_bytes, Launch launch) {
-  if (row_bytes % 16 == 0) return launch(int4{});
-  if (row_bytes % 4 == 0) return launch(int32_t{});
-  if (row_bytes % 2 == 0) return launch(int16_t{});
-  return launch(int8_t{});
 }
 
 template <typename T, int n>
