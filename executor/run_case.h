@@ -39,7 +39,7 @@ class SharedCase {
   // Data inputs of `rank` for a step.
   absl::StatusOr<std::vector<Tensor>> DataOf(int64_t rank) const;
   absl::Status SetStates(Executor& executor, int64_t rank) const;
-  // Those that `states` has, and the params that RunOptions::init makes.
+  // Sets the states that `states` has, and params that RunOptions::init makes.
   absl::Status SetStates(StateSet& states, Communicator& world) const;
   // Those of the inputs and of the program's own store.
   void AddWeights(WeightStore* weights) const;

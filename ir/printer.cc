@@ -104,7 +104,7 @@ std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
   return body_text + (text.empty() ? "" : " {" + text + "}");
 }
 
-// What `print` makes of each value.
+// Prints each value by `print`.
 template <typename Ids, typename Print>
 std::string PrintList(const Ids& values, const Layout& layout, Print print) {
   std::string text;

@@ -51,7 +51,7 @@ struct PassContext {
   std::vector<std::string> remarks;
   // Called at the beginning of phases that may take long; may be empty.
   std::function<void(const std::string&)> progress;
-  // Of all searches of one compilation, for `progress`; null: of each alone.
+  // Counts of all searches of a compilation, for `progress`; null: each alone.
   std::shared_ptr<SearchTally> tally;
 
   void Begin(const std::string& what) const {

@@ -102,7 +102,7 @@ class StrategySearch {
   };
 
   bool ZeroIsOpen() const;
-  // What was found, where the smallest is wanted.
+  // True for what was found, where the smallest is wanted.
   bool IsSmallEnough() const;
   absl::StatusOr<bool> Shard(const std::string& zero, Strategy* strategy);
   absl::Status TryTpStrategy(const std::string& tp_strategy);

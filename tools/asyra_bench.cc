@@ -69,7 +69,7 @@ absl::Status CheckNoneIdle(const Flags& flags) {
   }
   ASYRA_RETURN_IF_ERROR(CheckMachineIsRead(flags));
   std::vector<std::string> of_models = flags.of_compiling;
-  // What the machine that is written reads too.
+  // Leaves out flags that the machine that is written reads too.
   std::erase_if(of_models, [&](const std::string& flag) {
     bool is_read = bench.models.empty() ||
                    (flag == "--nodes" && !flags.machine_out.empty());

@@ -92,7 +92,7 @@ void AddModelFlag(CLI::App& app, CompileFlags* flags);
 // Adds the flags of the other options.
 void AddCompileFlags(CLI::App& app, CompileFlags* flags);
 
-// Of a flag in GiB, for CLI11: empty if CheckGib takes the number.
+// Checks a flag in GiB, for CLI11: empty if CheckGib takes the number.
 std::string CheckGibText(const std::string& text);
 
 // `set` and `nodes` as LoadMachine takes them.

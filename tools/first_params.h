@@ -33,8 +33,8 @@ absl::StatusOr<FirstParams> ReadFirstParams(
 using RunProgram = std::function<absl::StatusOr<std::vector<Tensor>>(
     const Program&, absl::Span<const Tensor>)>;
 
-// Of `inputs`, one for each input of `step`, replaces those that init makes: by
-// their values, or by nothing where ranks make them. Errors: those of the run.
+// Replaces those of `inputs`, one for each of `step`, that init makes: by their
+// values, or by nothing where ranks make them. Errors: those of the run.
 absl::Status SetFirstParams(const FirstParams& first, const Program& step,
                             int64_t seed, const RunProgram& run,
                             std::vector<Tensor>* inputs);

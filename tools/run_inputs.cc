@@ -169,8 +169,8 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
 
 namespace {
 
-// Whether a process holds the whole of an input. The interpreter holds all but
-// what is in files that are mapped.
+// True where a process holds the whole of an input. The interpreter holds all
+// but what is in files that are mapped.
 bool IsWhole(const Program& program, const Input& input, const HostUse& use) {
   bool interpreted = use.runs_on == "interpreter";
   if (!IsWeight(input)) {

@@ -30,7 +30,7 @@ std::string_view WhyIdle(const RunMode& mode, std::string_view flag) {
   if (flag == "--rtol" || flag == "--atol") {
     return mode.checks ? "" : "without --check";
   }
-  // What is checked has no random inputs.
+  // A check has no random inputs.
   if (flag == "--seed") return mode.checks ? "with --check" : "";
   if (flag == "--random-weights") {
     return mode.is_program

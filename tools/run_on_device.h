@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const RunSettings& flags,
                                             const Program& program,
                                             absl::Span<const Tensor> inputs);
 
-// With --gate, replaces program and inputs by those that are kept.
+// Replaces program and inputs by those that --gate keeps, if it is given.
 absl::Status PassGate(const RunSettings& flags, const Program* partitioned,
                       absl::Span<const RunnerUp> runners_up,
                       absl::Span<const AgainstProgram> against,

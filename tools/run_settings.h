@@ -1,4 +1,4 @@
-// What asyra-run is told to do.
+// The settings of asyra-run.
 #pragma once
 
 #include <cstdint>

@@ -232,7 +232,7 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
     others = BytesOfOthers(step.program, global);
     own.capacity_gib =
         std::max<double>(1, static_cast<double>(capacity - others)) / (1 << 30);
-    // As the step's, unless it was asked for.
+    // Takes the step's, unless it was asked for.
     own.allow_misfit = own.allow_misfit || flags.capacity_gib < 0;
   }
   absl::StatusOr<CompiledModel> compiled = CompileOver(own, model, mesh);
@@ -313,8 +313,8 @@ absl::StatusOr<Training> CompileTrainingOnce(const CompileFlags& flags,
   return training;
 }
 
-// Where one of the programs does not fit, the error says how much is enough for
-// all of them: the least that one takes may be too little for another one.
+// Compiles; the error of a program that does not fit says how much is enough
+// for all of them: the least that one takes may be too little for another one.
 absl::StatusOr<Training> OrEnough(CompileFn compile, const CompileFlags& flags,
                                   const RaisedModel& model) {
   absl::StatusOr<Training> training = compile(flags, model);
@@ -322,7 +322,7 @@ absl::StatusOr<Training> OrEnough(CompileFn compile, const CompileFlags& flags,
   if (!least.has_value()) return training;
   CompileFlags enough = Quiet(flags);
   for (int i = 0; i < kMostPrograms; ++i) {
-    // As it is printed and given back.
+    // The number as it is printed and given back.
     enough.capacity_gib = std::strtod(EnoughGib(*least).c_str(), nullptr);
     std::optional<int64_t> more = LeastBytes(compile(enough, model).status());
     if (!more.has_value()) break;

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kHelloSeconds = 2;
-// Those that wait for their hello; the oldest makes room for one more.
+// Connections without a hello yet; the oldest makes room for one more.
 constexpr size_t kMostWaiting = 512;
 constexpr size_t kMostReasons = 3;
 // How long one that was told something may take to take it.
@@ -159,7 +159,7 @@ class Reception {
     dropped_.Add(why);
   }
 
-  // Whether more of the hello is to come.
+  // Reads what has come; true: more of the hello is to come.
   bool Read(Newcomer* newcomer) {
     const std::string header = HeaderOf(kHello, kHelloBytes);
     std::string& got = newcomer->got;
@@ -194,7 +194,7 @@ class Reception {
     }
     std::string welcome =
         SignWelcome(*hello, options_.secret, newcomer->challenge);
-    // Where this fails the rank tries again.
+    // The rank tries again if this fails.
     if (newcomer->socket->Send(kWelcome, welcome, kTellSeconds).ok()) {
       ranks_[hello->rank] = std::move(newcomer->socket);
     }

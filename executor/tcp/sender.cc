@@ -75,7 +75,7 @@ void Sender::Send(int64_t peer, uint32_t kind, std::string bytes) {
   if (left) Wake();
 }
 
-// With the lock held: as much as is taken without waiting.
+// Sends as much as is taken without waiting; the lock is held.
 void Sender::Push(Outbox* outbox) const {
   while (!outbox->items.empty()) {
     Item& item = outbox->items.front();

@@ -24,7 +24,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr uint32_t kMagic = 0x41535952;  // "ASYR"
 constexpr auto kTryAgainAfter = std::chrono::milliseconds(20);
 constexpr size_t kLeastProgress = 64 << 10;
-// What is reserved before anything has come.
+// Bytes that are reserved before any has come.
 constexpr uint64_t kFirstBytes = 16 << 20;
 
 struct Header {
@@ -35,7 +35,7 @@ struct Header {
 
 std::string Errno() { return std::strerror(errno); }
 
-// Whether `events` come within `timeout_s`.
+// Waits for `events`; false: none within `timeout_s`.
 bool Ready(int fd, short events, double timeout_s) {
   auto until = Clock::now() + Seconds(timeout_s);
   while (true) {
@@ -85,7 +85,7 @@ absl::Status Resolve(const std::string& host, int port, Addresses* found) {
   return NotFound("the host {} is not known: {}", host, gai_strerror(error));
 }
 
-// Whether the address accepts within the time.
+// Waits for an address to accept; false: not within the time.
 bool ConnectTo(int fd, const addrinfo& at, double timeout_s) {
   if (connect(fd, at.ai_addr, at.ai_addrlen) == 0) return true;
   if (errno != EINPROGRESS || !Ready(fd, POLLOUT, timeout_s)) return false;
@@ -106,7 +106,7 @@ int TryConnect(const Addresses& addresses, Clock::time_point until) {
   return -1;
 }
 
-// What listens at the address, or -1 and errno.
+// A socket that listens at the address, or -1 and errno.
 int ListenAt(const addrinfo& at) {
   int fd = socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return fd;
@@ -125,7 +125,7 @@ int ListenAt(const addrinfo& at) {
   return -1;
 }
 
-// Whether the address is one of those before it: hosts files repeat them.
+// True for an address that stands before in the list: hosts files repeat them.
 bool IsListed(const addrinfo& first, const addrinfo& at) {
   for (const addrinfo* other = &first; other != &at; other = other->ai_next) {
     if (other->ai_addrlen == at.ai_addrlen &&

@@ -273,7 +273,7 @@ class TcpWorld : public Communicator, public TcpMail {
     changed_.wait_for(*lock, kCauseWithin, [this] { return failed_ >= 0; });
   }
 
-  // Whether a peer is stopped, other than the one that says so.
+  // Loses a peer that is stopped, other than `except`; false: there is none.
   bool LoseStopped(int64_t except) {
     double silent_s = std::max(kLeastSilence, options_.timeout_s / 2);
     bool found = false;

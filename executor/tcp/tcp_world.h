@@ -21,7 +21,8 @@ struct TcpWorldOptions {
   double timeout_s = 60;
   // Known to the ranks of this job alone (executor/comm/secret.h).
   std::string secret = "";
-  // Where rank 0 listens, if that is not `host`: "0.0.0.0" is all addresses.
+  // The address at which rank 0 listens, if not `host`: "0.0.0.0" is all
+  // addresses.
   std::string listen = "";
 };
 

@@ -19,8 +19,8 @@ constexpr int64_t kHeaderBytes = kHeaderWords * sizeof(int32_t);
 // Tokens that are read from the disk at a time.
 constexpr int64_t kChunk = int64_t{1} << 16;
 
-// Of all files, what Identity reads, in parts that are spread over each of
-// them, of which there are this many at least.
+// Bytes that Identity reads of all files, in parts that are spread over each of
+// them, and the fewest parts of a file.
 constexpr int64_t kHashedBytes = int64_t{64} << 20;
 constexpr int64_t kHashedPart = int64_t{64} << 10;
 constexpr int64_t kLeastParts = 3;

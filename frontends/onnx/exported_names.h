@@ -34,8 +34,8 @@ std::map<std::string, ExportedName, std::less<>> ExportedNames(
 // called a scale beside being a root of a size (1/8 for heads of 64).
 bool MayBeParameter(std::string_view name, const Tensor& number);
 
-// Whether the name is one that is made up for a constant (val_12, c3,
-// _Constant_output_0), of a tensor of that rank, and not one that people give.
+// True for a name that exporters make up for a constant (val_12, c3,
+// _Constant_output_0) of that rank, and people do not give.
 bool IsMadeUpName(std::string_view name, int rank);
 
 }  // namespace asyra::onnx_import

@@ -19,7 +19,7 @@ constexpr std::string_view kMoves[] = {
     "reshape", "transpose", "slice",          "broadcast",
     "gather",  "gather_nd", "gather_elements"};
 
-// What follows from a parameter is none of the model's constants.
+// True for a known value that does not follow from a parameter.
 bool IsFoldable(const Value& value) {
   return value.known() && !Graph::IsParameter(value);
 }

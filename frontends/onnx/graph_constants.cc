@@ -61,7 +61,7 @@ absl::StatusOr<ValueId> Graph::Compact(const Value& value) {
   return id;
 }
 
-// As the file has it: in its shape.
+// Adds a weight in the shape that the file has.
 ValueId Graph::StoredWeight(const Value& value, const std::string& name) {
   Tensor data = value.Expanded();
   Value weight = Weight(name, data);

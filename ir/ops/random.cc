@@ -10,7 +10,7 @@
 namespace asyra::ops {
 namespace {
 
-// As many dimensions as axes that cut them.
+// Error: not as many dimensions as axes that cut them.
 absl::Status CheckCuts(const OpCall& call) {
   const Ints& dims = call.attrs.Get<Ints>("cut");
   const AxisList& axes = call.attrs.Get<AxisList>("axes");

@@ -4,7 +4,7 @@
 
 namespace asyra {
 
-// What the system calls this host; empty if it does not say.
+// The name of this host, as the system says; empty if it does not.
 std::string HostName();
 
 }  // namespace asyra

@@ -85,7 +85,7 @@ class CandidateSearch {
                            bool merges) const;
   // At the beginning of a round.
   void ExpectRounds(const std::vector<Candidate>& first);
-  // So many candidates in all.
+  // Tells how many candidates are expected in all.
   void Expect(size_t candidates) {
     tally_->expected += candidates - expected_;
     expected_ = candidates;

@@ -7,7 +7,7 @@
 
 namespace asyra {
 
-// Of the program on which a schedule is decided.
+// Layers of the program on which a schedule is decided.
 inline constexpr int kScheduledLayers = 4;
 
 // `program` (stage global or local) with at most `layers` of each stretch of

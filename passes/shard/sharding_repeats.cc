@@ -6,7 +6,7 @@
 
 namespace asyra {
 
-// Whether the states before op `begin` are those of one period before.
+// Compares the states before op `begin` with those of one period before.
 bool ShardingSolver::SameStates(const std::vector<State>& before, int begin,
                                 int p) const {
   if (before.size() != states_.size() || before.empty()) return false;
@@ -35,7 +35,7 @@ std::vector<int> ShardingSolver::OriginsOf(int begin, int end) const {
   return origins;
 }
 
-// Whether the next period repeats the one before op `begin`. Each state here
+// True where the next period repeats the one before op `begin`. Each state here
 // came from one a period before, and its cost grew on the way: by the least
 // that any grew, or by more, as where every layer converts the layout of a
 // table. The period repeats where the states are the same and none that grew
@@ -53,7 +53,7 @@ bool ShardingSolver::Repeats(const std::vector<State>& before, int begin, int p,
   return SameStates(before, begin, p);
 }
 
-// Whether the ops of [begin, end) have the choices of those a period before.
+// Compares the choices of ops [begin, end) with those of a period before.
 bool ShardingSolver::SameChoices(int begin, int end, int period,
                                  const CostedPlan& plan) {
   for (int i = begin; i < end; ++i) {

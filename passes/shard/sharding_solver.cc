@@ -296,7 +296,7 @@ void ShardingSolver::Apply(const Edit& edit, const State& from, State* to) {
   to->hash = from.hash;
   auto added = edit.added.begin();
   auto at = old.begin();
-  // What comes before `limit`, in front of which more may be added.
+  // Copies what comes before `limit`, in front of which more may be added.
   auto copy_to = [&](Frontier::const_iterator limit) {
     for (; added != edit.added.end(); ++added) {
       auto place = std::lower_bound(at, old.end(), *added);

@@ -87,7 +87,7 @@ class ShardingSolver {
     uint64_t hash = 0;  // a sum over the frontier
     int64_t ns = 0;
   };
-  // Of a frontier, sorted: nothing is copied until it is known to be kept.
+  // Changes of a frontier, sorted, not copied until they are known to be kept.
   struct Edit {
     absl::InlinedVector<Held, 8> added;
     absl::InlinedVector<ValueId, 4> dropped;

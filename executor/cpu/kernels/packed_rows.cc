@@ -206,7 +206,7 @@ class SegmentKernel : public CpuKernel {
     }
   }
 
-  // With a block of rows and with one.
+  // Creates the gemms of a block of rows and of one row.
   absl::Status Create(GemmShape shape, int64_t GemmShape::*rows) {
     for (int64_t count : {kBlock, int64_t{1}}) {
       shape.dtype = computed_;

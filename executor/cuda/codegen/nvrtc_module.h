@@ -12,11 +12,11 @@ namespace asyra::cuda {
 struct NvrtcOptions {
   int architecture = 0;  // 90 for compute capability 9.0
   bool approximate_division = false;
-  // With what only this architecture has, not its successors: sm_90a.
+  // Uses what only this architecture has, not its successors: sm_90a.
   bool own_features = false;
 };
 
-// Of the current GPU, as NvrtcOptions have it.
+// The architecture of the current GPU, as in NvrtcOptions.
 absl::StatusOr<int> ArchitectureOfGpu();
 
 // Machine code of CUDA C++ in which functions are the device's; needs no GPU.

@@ -51,7 +51,7 @@ class SdpaLengths {
   bool given() const { return operand_ >= 0; }
   int64_t bytes() const;  // of the workspace, aligned; 0: not given
 
-  // Where they are given, adds them to a graph, to its values and to the
+  // Adds them, if they are given, to a graph, to its values and to the
   // pointers of a launch, which enqueues their making.
   template <typename Attributes>
   void Describe(fe::graph::Graph& graph, Attributes* attributes) const {

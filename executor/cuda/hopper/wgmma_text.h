@@ -7,7 +7,7 @@
 
 namespace asyra::cuda {
 
-// Where the left factor is.
+// The place of the left factor.
 enum class WgmmaA { kShared, kRegisters };
 
 // The function `name`(d, a, b, add), called by 128 threads together:

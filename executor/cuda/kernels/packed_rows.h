@@ -16,7 +16,7 @@ struct PackedRouting {
   int64_t group_rows = 0;         // choices of a group
   int64_t experts = 0;            // moe_sort
 };
-// What moe_sort needs in device memory; 0: too many experts for it.
+// Bytes of device memory that moe_sort needs; 0: too many experts for it.
 int64_t PackedSortBytes(const PackedRouting& routing);
 cudaError_t PackedSort(const PackedRouting& routing, const void* experts,
                        void* workspace, int32_t* places, int32_t* sources,
@@ -35,7 +35,7 @@ cudaError_t PackedCombine(const PackedRouting& routing, const void* places,
 
 // A matmul of rows [rows, k] with weights [experts, k, n], or [experts, n, k];
 // with `wgrad` of x [rows, m] and dy [rows, n] to sums [leads, experts, m, n].
-// With neither k nor m: sums of rows [rows, n].
+// Without k and m it is a sum of rows [rows, n].
 struct PackedProblem {
   Element element = Element::kF32, index = Element::kI32;
   bool wgrad = false, transpose_b = false;

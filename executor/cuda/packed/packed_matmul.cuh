@@ -22,7 +22,7 @@ struct Shared {
   int segments;
 };
 
-// What is computed of a tile: rows [row, end) of x and columns from n on, or
+// A tile of the result: rows [row, end) of x and columns from n on, or
 // rows from m on of the gradient of an expert's weights.
 struct Tile {
   int segment, expert, row, end, m, n;
@@ -234,7 +234,7 @@ __device__ __forceinline__ void Put(uint32 to, float low, float high) {
 #endif
 }
 
-// Where a row of the tile begins in the result; null: it is not of the tile.
+// The address of a row of the tile in the result; null: the tile lacks it.
 __device__ __forceinline__ uint8* RowOf(const Params& p, const Tile& tile,
                                         int own) {
 #if WGRAD
@@ -290,7 +290,7 @@ __device__ __forceinline__ void Store(const Params& p, const Tile& tile,
   }
 }
 
-// Whether a group has rows of the tile.
+// True where a group has rows of the tile.
 __device__ __forceinline__ bool HasRows(const Tile& tile, int group) {
   return WGRAD || tile.row + group * 64 < tile.end;
 }
