@@ -71,8 +71,9 @@ class Packer {
                            {{"shape", Ints(shape.begin(), shape.end())}}, name);
   }
 
-  // Tokens that are sorted together.
-  int64_t GroupTokens(ValueId experts, const SlotFamily& family) const {
+  // Tokens that are sorted together. Error: groups that do not divide them.
+  absl::StatusOr<int64_t> GroupTokens(ValueId experts,
+                                      const SlotFamily& family) const {
     const Type& type = builder_.type(experts);
     int64_t tokens = type.Local(from_.mesh).dims.end()[-2].size;
     int64_t groups = groups_;
@@ -85,7 +86,9 @@ class Packer {
         groups /= 2;
       }
     }
-    return tokens % groups == 0 ? tokens / groups : tokens;
+    if (tokens % groups == 0) return tokens / groups;
+    return Invalid("groups is {}, it does not divide the {} tokens of a device",
+                   groups, tokens);
   }
 
   absl::StatusOr<const Sorted*> Sort(const Op& op, ValueId root) {
@@ -98,7 +101,7 @@ class Packer {
     std::string name = from_.value_name(root) + ".sorted";
     ASYRA_ASSIGN_OR_RETURN(ValueId experts,
                            Reshape(map_[op.operands[1]], shape, name));
-    sorted.group_tokens = GroupTokens(experts, family);
+    ASYRA_ASSIGN_OR_RETURN(sorted.group_tokens, GroupTokens(experts, family));
     ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> values,
                            builder_.Add("moe_sort", {experts},
                                         {{"num_experts", family.num_experts},

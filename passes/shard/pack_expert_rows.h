@@ -24,7 +24,8 @@ namespace asyra {
 // reshapes and slices of what is in a row. Rows that are sent to other devices
 // stay as they are, and so does what some other op reads. Option groups: sorted
 // groups of a device's tokens, which tiles may cut; 0: one on a mesh of one
-// device, else at most 8, each with many rows of every expert.
+// device, else at most 8, each with many rows of every expert. Errors: groups
+// below 0, or that do not divide the tokens.
 absl::StatusOr<bool> PackExpertRows(Program& program,
                                     const PassOptions& options,
                                     PassContext& context);

@@ -176,5 +176,18 @@ TEST(PackExpertRowsProperty, ComputesWhatSlotsDo) {
   }
 }
 
+TEST(PackExpertRows, RefusesGroupsThatDoNotFit) {
+  Program program = RandomMixture(1).Build();
+  PassContext context;
+  for (auto [groups, error] : {std::pair{-1, "groups is -1"},
+                               {97, "groups is 97, it does not divide the"}}) {
+    Program packed = program;
+    absl::Status status =
+        PackExpertRows(packed, {{"groups", int64_t{groups}}}, context).status();
+    EXPECT_THAT(std::string(status.message()), testing::StartsWith(error));
+    EXPECT_EQ(ToString(packed), ToString(program));
+  }
+}
+
 }  // namespace
 }  // namespace asyra
