@@ -20,6 +20,7 @@
 #include "simulator/report/profile_diff.h"
 #include "simulator/report/profile_json.h"
 #include "simulator/report/report.h"
+#include "simulator/report/slow_kernels.h"
 #include "simulator/report/trace.h"
 #include "tools/compile.h"
 #include "tools/given_flags.h"
@@ -130,6 +131,11 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   std::string slower = SlowerText(compile, result.compiled);
   if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
   for (std::string& line : CopyEngineObstacles(result.compiled)) {
+    result.profile.notes.push_back(std::move(line));
+  }
+  for (std::string& line :
+       SlowKernelNotes(result.compiled.program, *result.compiled.simulated,
+                       *result.compiled.costs)) {
     result.profile.notes.push_back(std::move(line));
   }
   return result;

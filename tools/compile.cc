@@ -14,6 +14,7 @@
 #include "simulator/cost/collective_cost.h"
 #include "simulator/cost/load_machine.h"
 #include "simulator/machine/machine.h"
+#include "simulator/report/slow_kernels.h"
 #include "tools/progress.h"
 
 namespace asyra {
@@ -153,6 +154,12 @@ CompiledModel Told(const CompileFlags& flags, const RaisedModel& model,
   told.lacking_weights = model.lacking_weights;
   told.dim_names = model.raised.dim_names;
   told.raised = model.raised.program;
+  if (told.simulated.has_value() && told.costs != nullptr) {
+    for (std::string& line :
+         SlowKernelNotes(told.program, *told.simulated, *told.costs)) {
+      told.remarks.push_back(std::move(line));
+    }
+  }
   if (std::string slower = SlowerText(flags, told); !slower.empty()) {
     told.remarks.push_back(std::move(slower));
   }

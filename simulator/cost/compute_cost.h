@@ -15,6 +15,10 @@ struct ComputeEstimate {
   double waves = 0;
 };
 
+// The work of a call as its kernel does it: that of attention without tensor
+// cores is arithmetic of another kind, and more of it.
+Work WorkOnGpu(const OpCall& call, const Mesh& mesh);
+
 // `work` of local types and the element type it is done in. `result` is the
 // local type of result 0, whose leading dimensions are the rows of matmuls
 // whose work does not state them.

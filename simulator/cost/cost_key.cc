@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/body.h"
+#include "ir/gpu/attention_kernel.h"
 #include "ir/gpu/epilogue.h"
 #include "ir/halves.h"
 #include "ir/plans/fused_reduction.h"
@@ -42,6 +43,20 @@ std::string BehindMatmul(const Body& body, absl::Span<const Type> operands) {
   return epilogue.has_value() ? ToString(*epilogue) : BodyOutline(body);
 }
 
+// Kernels of other kinds are not compared; what a kernel on tensor cores does
+// beside the products, as masks, takes its measurements where there are some,
+// and else those of the library's.
+void KeyOfAttention(const OpCall& call, CostKey* key) {
+  AttentionChoice choice = AttentionKernelOf(call);
+  if (choice.kernel == AttentionKernel::kPlain) {
+    key->kind.first = call.def.name == "attention"
+                          ? "attention without tensor cores"
+                          : "attention_grad without tensor cores";
+  } else {
+    key->behind = choice.traits;
+  }
+}
+
 }  // namespace
 
 DType ComputeDType(const OpCall& call) {
@@ -56,6 +71,7 @@ CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   const OpDef& def = has_matmul ? *body->ops[0].def : call.def;
   key.kind = {def.priced_as.empty() ? def.name : def.priced_as,
               static_cast<int>(ComputeDType(call))};
+  if (IsAttention(call.def)) KeyOfAttention(call, &key);
   key.flags = FlagsOf(def, has_matmul ? body->ops[0].attrs : call.attrs);
   if (has_matmul) key.behind = BehindMatmul(*body, call.operands);
   if (def.body_communicates && IsOneKernel(call.attrs)) {

@@ -24,8 +24,9 @@ struct CostKey {
   std::array<double, 4> at = {};
   std::string flags;  // attributes that are switches or choices, "causal=1"
   // The epilogue of a fusion that begins with a matmul, "bias+gelu_tanh";
-  // otherwise it is treated as a matmul. Of an overlap, how many ranks. Only
-  // uses in which it is equal are compared.
+  // otherwise it is treated as a matmul. Of an overlap, how many ranks; of
+  // attention, what its kernel does beside the products, "bool mask". Only uses
+  // in which it is equal are compared.
   std::string behind;
 };
 

@@ -351,7 +351,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
                           call.attrs.Get<AxisList>("axes"), FormOf(call));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
-    cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
+    cost = ComputeCost(WorkOnGpu(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));
   }
   if (cost.time_us == 0) return {};

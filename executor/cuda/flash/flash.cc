@@ -1,13 +1,14 @@
 #include "executor/cuda/flash/flash.h"
 
-#include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "absl/container/flat_hash_map.h"
 #include "executor/cuda/codegen/nvrtc_module.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/flash/flash_arguments.h"
 #include "executor/cuda/flash/flash_text.h"
+#include "ir/gpu/attention_kernel.h"
 #include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
 
@@ -23,15 +24,13 @@ bool IsInt32(int64_t value) {
          value <= std::numeric_limits<int32_t>::max();
 }
 
-absl::Status CheckFlashTakes(const AttentionProblem& p) {
-  if (!Is16Bit(p.element))
-    return Unimplemented("elements of other than 16 bits");
-  if (p.d % 8 != 0 || p.e % 8 != 0 || p.d > 256 || p.e > 256) {
-    return Unimplemented("heads of {} and {}", p.d, p.e);
-  }
-  if (std::isfinite(p.hidden)) {
-    return Unimplemented("hidden keys of score {}", p.hidden);
-  }
+absl::Status CheckFlashTakes(const AttentionProblem& p, bool gradient) {
+  std::string obstacle = FlashObstacle({.sixteen_bits = Is16Bit(p.element),
+                                        .head = p.d,
+                                        .value = p.e,
+                                        .hidden = p.hidden,
+                                        .gradient = gradient});
+  if (!obstacle.empty()) return Unimplemented("{}", obstacle);
   if (p.s == 0 || p.t == 0 || p.b == 0) return Unimplemented("no rows or keys");
   for (int64_t number : {p.s, p.t, p.first_row, p.window, p.window_after}) {
     if (!IsInt32(2 * number)) return Unimplemented("a length of {}", number);
@@ -295,7 +294,8 @@ template <typename Flash, typename... More>
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFlash(
     const AttentionProblem& problem, const AttentionOperands& operands,
     More... more) {
-  ASYRA_RETURN_IF_ERROR(CheckFlashTakes(problem));
+  ASYRA_RETURN_IF_ERROR(
+      CheckFlashTakes(problem, std::is_same_v<Flash, FlashAttentionGrad>));
   auto kernel = std::make_unique<Flash>(problem, operands, more...);
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());
   return kernel;
