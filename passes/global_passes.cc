@@ -23,11 +23,25 @@
 #include "passes/train/average_loss.h"
 #include "passes/train/differentiate.h"
 #include "passes/train/mark_params.h"
+#include "passes/train/parameters.h"
+#include "passes/train/tie_weights.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
+
+absl::StatusOr<bool> TieWeightsPass(Program& program,
+                                    const PassOptions& options,
+                                    PassContext& context) {
+  TieChoice choice = {.tie = options.Get<std::string>("tie"),
+                      .untie = options.Get<std::string>("untie")};
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<std::string> lines,
+      TieWeights(program, FindParameters(program).parameters, choice));
+  for (const std::string& line : lines) context.Remark("{}", line);
+  return !lines.empty();
+}
 
 absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
                                  PassContext& context) {
@@ -149,6 +163,19 @@ std::vector<PassRecord> GlobalPasses() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = MergeExpertRows},
+      {.name = "tie_weights",
+       .summary = "makes one weight of table and head that are stored twice",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"tie", AttrKind::kString,
+                    "a regular expression: weights of these names and of "
+                    "equal data are one",
+                    std::string()},
+                   {"untie", AttrKind::kString,
+                    "a regular expression: weights of these names stay apart "
+                    "from others of equal data",
+                    std::string()}},
+       .fn = TieWeightsPass},
       {.name = "pad_dims",
        .summary = "pads weights that the mesh does not divide where that pays",
        .from_stage = Stage::kGlobal,
@@ -193,14 +220,6 @@ std::vector<PassRecord> GlobalPasses() {
                    {"train", AttrKind::kString,
                     "a regular expression: weights of these names are "
                     "trained, though they look like constants",
-                    std::string()},
-                   {"tie", AttrKind::kString,
-                    "a regular expression: weights of these names and of "
-                    "equal data are one",
-                    std::string()},
-                   {"untie", AttrKind::kString,
-                    "a regular expression: weights of these names stay apart "
-                    "from others of equal data",
                     std::string()}},
        .fn = MarkParams},
       {.name = "differentiate",
