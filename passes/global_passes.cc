@@ -25,8 +25,10 @@
 #include "passes/train/mark_params.h"
 #include "passes/train/parameters.h"
 #include "passes/train/tie_weights.h"
+#include "simulator/cost/cost_model.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
+#include "simulator/replay/library_memory.h"
 
 namespace asyra {
 namespace {
