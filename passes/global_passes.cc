@@ -26,8 +26,6 @@
 #include "passes/train/parameters.h"
 #include "passes/train/tie_weights.h"
 #include "simulator/cost/cost_model.h"
-#include "simulator/cost_model.h"
-#include "simulator/library_memory.h"
 #include "simulator/replay/library_memory.h"
 
 namespace asyra {
@@ -52,6 +50,7 @@ absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
                          ReadPlanOptions(options, program, context));
   pad_options.pins = options.Get<std::string>("pins");
   pad_options.always = options.Bool("always");
+  pad_options.trained = options.Bool("trained");
   pad_options.sizes = options.Get<std::string>("sizes");
   return PadDims(program, pad_options, context);
 }
@@ -184,6 +183,8 @@ std::vector<PassRecord> GlobalPasses() {
        .to_stage = Stage::kGlobal,
        .options = PlanOptionDefs(
            {{"always", AttrKind::kBool, "even where it costs more", false},
+            {"trained", AttrKind::kBool,
+             "only where no gradient reaches the padding", false},
             {"sizes", AttrKind::kString,
              "SIZE=PADDED,...: what is padded, or none, instead of what pays",
              std::string()}}),

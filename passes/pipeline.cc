@@ -113,6 +113,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
                       {"ep_strategy", options.ep_strategy}};
   PassOptions pad = plan;
   pad.Set("sizes", options.padding);
+  pad.Set("trained", train.has_value());
   Pipeline passes = {MakePass("merge_expert_rows")};
   Pipeline padding = {MakePass("pad_dims", pad)};
   Pipeline rest = train.has_value() ? TrainPasses(*train, padding) : padding;

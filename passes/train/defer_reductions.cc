@@ -59,6 +59,8 @@ class Deferrer {
     int reshape = IsReadOnce(whole) ? ReshapeOf(whole) : -1;
     ValueId reduced = reshape < 0 ? whole : program_.ops[reshape].operands[0];
     int reduce = def_use_.def[reduced];
+    // A gradient that is the same along some dimension is broadcast.
+    if (program_.type(whole).dims != program_.type(state).dims) return false;
     if (reduce < 0 || !IsReduction(program_.ops[reduce]) ||
         !IsReadOnce(whole) || !IsReadOnce(reduced) || !IsOnlyKept(sum, state)) {
       return false;
