@@ -18,7 +18,7 @@
 #include "passes/shard/padded_sizes.h"
 #include "tests/onnx_train/read_sites.h"
 #include "tests/support/sanitized.h"
-#include "tools/train/training.h"
+#include "tools/train/compile_training.h"
 
 namespace asyra {
 namespace {
@@ -73,7 +73,7 @@ void CheckModel(uint64_t seed, const std::string& path, Seen* seen) {
   ++seen->models;
   absl::StatusOr<RaisedModel> model = LoadRaised(flags);
   ASSERT_TRUE(model.ok()) << model.status();
-  absl::StatusOr<Training> training = CompileTraining(flags, *model);
+  absl::StatusOr<CompiledTraining> training = CompileTraining(flags, *model);
   if (training.ok()) {
     ++seen->compiled;
     seen->padded += PaddedSizes(training->step.program) == "none" ? 0 : 1;
@@ -139,7 +139,7 @@ TEST(Beside, ATiedModelIsPaddedOnAnyMesh) {
       flags.train->zero = zero;
       flags.train->accumulate = 2;
       RaisedModel model = ASYRA_VALUE(LoadRaised(flags));
-      absl::StatusOr<Training> training = CompileTraining(flags, model);
+      absl::StatusOr<CompiledTraining> training = CompileTraining(flags, model);
       ASSERT_TRUE(training.ok()) << training.status();
       padded += PaddedSizes(training->step.program) == "none" ? 0 : 1;
     }
