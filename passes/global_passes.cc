@@ -24,11 +24,25 @@
 #include "passes/train/average_loss.h"
 #include "passes/train/differentiate.h"
 #include "passes/train/mark_params.h"
+#include "passes/train/parameters.h"
+#include "passes/train/tie_weights.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/replay/library_memory.h"
 
 namespace asyra {
 namespace {
+
+absl::StatusOr<bool> TieWeightsPass(Program& program,
+                                    const PassOptions& options,
+                                    PassContext& context) {
+  TieChoice choice = {.tie = options.Get<std::string>("tie"),
+                      .untie = options.Get<std::string>("untie")};
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<std::string> lines,
+      TieWeights(program, FindParameters(program).parameters, choice));
+  for (const std::string& line : lines) context.Remark("{}", line);
+  return !lines.empty();
+}
 
 absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
                                  PassContext& context) {
@@ -37,6 +51,7 @@ absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
                          ReadPlanOptions(options, program, context));
   pad_options.pins = options.Get<std::string>("pins");
   pad_options.always = options.Bool("always");
+  pad_options.trained = options.Bool("trained");
   pad_options.sizes = options.Get<std::string>("sizes");
   return PadDims(program, pad_options, context);
 }
@@ -155,12 +170,27 @@ std::vector<PassRecord> GlobalPasses() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = MergeExpertRows},
+      {.name = "tie_weights",
+       .summary = "makes one weight of table and head that are stored twice",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"tie", AttrKind::kString,
+                    "a regular expression: weights of these names and of "
+                    "equal data are one",
+                    std::string()},
+                   {"untie", AttrKind::kString,
+                    "a regular expression: weights of these names stay apart "
+                    "from others of equal data",
+                    std::string()}},
+       .fn = TieWeightsPass},
       {.name = "pad_dims",
        .summary = "pads weights that the mesh does not divide where that pays",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .options = PlanOptionDefs(
            {{"always", AttrKind::kBool, "even where it costs more", false},
+            {"trained", AttrKind::kBool,
+             "only where no gradient reaches the padding", false},
             {"sizes", AttrKind::kString,
              "SIZE=PADDED,...: what is padded, or none, instead of what pays",
              std::string()}}),
@@ -199,14 +229,6 @@ std::vector<PassRecord> GlobalPasses() {
                    {"train", AttrKind::kString,
                     "a regular expression: weights of these names are "
                     "trained, though they look like constants",
-                    std::string()},
-                   {"tie", AttrKind::kString,
-                    "a regular expression: weights of these names and of "
-                    "equal data are one",
-                    std::string()},
-                   {"untie", AttrKind::kString,
-                    "a regular expression: weights of these names stay apart "
-                    "from others of equal data",
                     std::string()}},
        .fn = MarkParams},
       {.name = "differentiate",

@@ -53,9 +53,11 @@ Pipeline RaisePasses(int64_t expert_capacity_percent,
   return passes;
 }
 
-Pipeline TrainPasses(const TrainOptions& options) {
+Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding) {
   using What = TrainOptions::What;
-  Pipeline passes;
+  Pipeline passes = {MakePass(
+      "tie_weights", {{"tie", options.tie}, {"untie", options.untie}})};
+  passes.insert(passes.end(), padding.begin(), padding.end());
   if (options.what != What::kForward) {
     passes.push_back(
         MakePass("attach_loss", {{"output", options.output},
@@ -63,10 +65,8 @@ Pipeline TrainPasses(const TrainOptions& options) {
                                  {"batch", BatchOf(options)}}));
     passes.push_back(MakePass("split_loss"));
   }
-  passes.push_back(MakePass("mark_params", {{"freeze", options.freeze},
-                                            {"train", options.train},
-                                            {"tie", options.tie},
-                                            {"untie", options.untie}}));
+  passes.push_back(MakePass(
+      "mark_params", {{"freeze", options.freeze}, {"train", options.train}}));
   if (options.what == What::kEvaluate) {
     passes.push_back(MakePass("average_loss"));
   }
@@ -100,14 +100,13 @@ Pipeline ChunkPasses(int64_t chunks) {
 // Rows of experts are merged as the mesh allows.
 Pipeline ShardPasses(const ShardingOptions& options,
                      const std::optional<TrainOptions>& train) {
-  Pipeline training;
-  if (train.has_value()) training = TrainPasses(*train);
   if (options.propagate) {
-    training.push_back(
-        MakePass("propagate_sharding", {{"seeds", options.pins}}));
-    training.push_back(MakePass("partition"));
-    training.push_back(MakePass("pack_expert_rows"));
-    return training;
+    Pipeline passes;
+    if (train.has_value()) passes = TrainPasses(*train);
+    passes.push_back(MakePass("propagate_sharding", {{"seeds", options.pins}}));
+    passes.push_back(MakePass("partition"));
+    passes.push_back(MakePass("pack_expert_rows"));
+    return passes;
   }
   PassOptions plan = {{"pins", options.pins},
                       {"experts", options.experts},
@@ -115,8 +114,11 @@ Pipeline ShardPasses(const ShardingOptions& options,
                       {"ep_strategy", options.ep_strategy}};
   PassOptions pad = plan;
   pad.Set("sizes", options.padding);
-  Pipeline passes = {MakePass("merge_expert_rows"), MakePass("pad_dims", pad)};
-  passes.insert(passes.end(), training.begin(), training.end());
+  pad.Set("trained", train.has_value());
+  Pipeline passes = {MakePass("merge_expert_rows")};
+  Pipeline padding = {MakePass("pad_dims", pad)};
+  Pipeline rest = train.has_value() ? TrainPasses(*train, padding) : padding;
+  passes.insert(passes.end(), rest.begin(), rest.end());
   if (train.has_value()) {
     plan.Set("zero", train->zero);
     plan.Set("memory_gib", options.memory_gib);

@@ -25,9 +25,10 @@ struct TrainOptions {
     kForward,     // the model's own outputs, of the params
   };
   What what = What::kStep;
-  std::string output;                     // attach_loss
-  bool next_token = false;                // attach_loss
-  std::string freeze, train, tie, untie;  // mark_params
+  std::string output;         // attach_loss
+  bool next_token = false;    // attach_loss
+  std::string tie, untie;     // tie_weights
+  std::string freeze, train;  // mark_params
   // attach_updates
   std::string optimizer = "adamw", decay_of = "matrices";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0;
@@ -49,8 +50,9 @@ struct TrainOptions {
   int64_t loss_chunks = 0;
 };
 
-// Global: a raised model to that.
-Pipeline TrainPasses(const TrainOptions& options);
+// Global: a raised model to that, with `padding` where weights that are stored
+// twice have become one, so that both uses have the same.
+Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding = {});
 
 // How a global program is sharded, as the options of plan_sharding say it.
 struct ShardingOptions {

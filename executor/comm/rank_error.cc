@@ -8,6 +8,16 @@ namespace {
 
 constexpr size_t kMostListed = 16;
 
+// Whether it is what RankFailed says.
+bool NamesFailedRank(std::string_view message) {
+  constexpr std::string_view kRank = "rank ", kFailed = " failed: ";
+  if (!message.starts_with(kRank)) return false;
+  message.remove_prefix(kRank.size());
+  size_t digits = message.find_first_not_of("0123456789");
+  return digits != 0 && digits != std::string_view::npos &&
+         message.substr(digits).starts_with(kFailed);
+}
+
 }  // namespace
 
 absl::Status NameRank(int64_t rank, const absl::Status& cause) {
@@ -15,8 +25,9 @@ absl::Status NameRank(int64_t rank, const absl::Status& cause) {
 }
 
 absl::Status RankFailed(int64_t rank, const absl::Status& cause) {
-  return absl::AbortedError(
-      fmt::format("rank {} failed: {}", rank, MessageOf(cause)));
+  std::string message(MessageOf(cause));
+  if (NamesFailedRank(message)) return absl::AbortedError(message);
+  return absl::AbortedError(fmt::format("rank {} failed: {}", rank, message));
 }
 
 std::string ListRanks(const std::vector<int64_t>& ranks) {

@@ -15,7 +15,9 @@ namespace asyra {
 // "rank 3: CAUSE", where the tools and RunLocalRanks report how a rank ended.
 absl::Status NameRank(int64_t rank, const absl::Status& cause);
 
-// "rank 3 failed: CAUSE": the error of the others.
+// "rank 3 failed: CAUSE": the error of the others. A cause that says so of a
+// rank is passed on as it is: that rank has failed, and not the one that has
+// told it.
 absl::Status RankFailed(int64_t rank, const absl::Status& cause);
 
 // "rank 3", "ranks 1 3 4"; at most 16 of them, then "and 9 more".

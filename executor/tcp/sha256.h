@@ -1,6 +1,7 @@
-// SHA-256 (FIPS 180-4) and HMAC (RFC 2104), for the hello of ranks. Of our own,
-// since no library that is linked has them and OpenSSL would be a dependency
-// for these hundred bytes alone.
+// SHA-256 (FIPS 180-4) and HMAC (RFC 2104), for the hello of ranks. Written
+// here because no library that is linked has them: OpenSSL would become a
+// dependency of every user of the installed executor, for one hash of a hundred
+// bytes.
 #pragma once
 
 #include <string>

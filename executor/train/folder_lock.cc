@@ -51,7 +51,10 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(
       return Invalid("{}: cannot write: {}", path, std::strerror(errno));
     }
     std::unique_ptr<FolderLock> lock(new FolderLock(path, fd));
-    int error = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    int error = 0;
+    do {
+      error = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    } while (error == EINTR);
     if (error == 0 && !lock->IsCurrent()) {  // it was removed meanwhile
       lock->path_.clear();
       continue;
@@ -67,7 +70,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(
       return lock;
     }
     lock->path_.clear();  // it is another's
-    if (error != EWOULDBLOCK && error != EINTR) {
+    if (error != EWOULDBLOCK) {
       return Invalid("{}: cannot lock: {}", path, std::strerror(error));
     }
     if (Clock::now() >= end) return IsTaken(folder, fd);

@@ -158,8 +158,8 @@ absl::StatusOr<ValueId> OfSlice(Rewriter& to, const NewOp& op) {
   return kNoValue;
 }
 
-// Elementwise ops broadcast by themselves; where all operands are broadcast,
-// the op is done on the smaller ones.
+// Most elementwise ops broadcast by themselves; where all operands are
+// broadcast, the op is done on the smaller ones.
 absl::StatusOr<ValueId> DropBroadcasts(Rewriter& to, const NewOp& op) {
   Op direct = op.op;
   std::vector<Type> types;
@@ -172,11 +172,13 @@ absl::StatusOr<ValueId> DropBroadcasts(Rewriter& to, const NewOp& op) {
     types.push_back(to.type(value));
   }
   if (!any) return kNoValue;
-  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> small,
-                         InferTypes(*direct.def, direct.attrs, types, Mesh()));
+  absl::StatusOr<std::vector<Type>> small =
+      InferTypes(*direct.def, direct.attrs, types, Mesh());
+  // An update takes a gradient of the parameter's shape alone.
+  if (!small.ok()) return kNoValue;
   ASYRA_ASSIGN_OR_RETURN(
       ValueId value, to.Add(direct.def->name, direct.operands, direct.attrs));
-  if (small[0] == op.type) return value;
+  if ((*small)[0] == op.type) return value;
   Shape shape = op.type.shape();
   return to.Add("broadcast", {value},
                 {{"shape", Ints(shape.begin(), shape.end())}});

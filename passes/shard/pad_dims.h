@@ -11,20 +11,9 @@
 //     %y = slice(%y.padded) {dim=1, start=0, stop=10} : f32[8, 10]
 //
 // Nothing is copied: zeros are added to each shard when a weight is loaded
-// (Input::stored). Padding is propagated along the factors of axis rules, as
-// long as it cannot change other elements:
-//   parallel factors   other elements do not depend on the padding
-//   reductions         where one factor of a product is zero in the padding and
-//                      the others are finite, or no index names padded rows
-// Elsewhere (softmax over the vocabulary, a mean) ops need the dimension whole
-// anyway, and a slice removes the padding before them, and at outputs. A lookup
-// keeps the number of rows without padding as its attribute `rows`, from whose
-// end negative indices count. A weight times an activation is assumed to be
-// finite.
+// (Input::stored). Where padding goes says pad_dimensions.h.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -34,16 +23,11 @@
 
 namespace asyra {
 
-// The program of stage global with all dimensions of weights of size `from`
-// padded to `to`, if padding reaches an op before it is sliced off; none if
-// there is no such dimension.
-absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
-                                                     int64_t from, int64_t to);
-
 struct PadOptions {
   PlanOptions plan;       // without pins, which are those of ...
   std::string_view pins;  // ... this text (ReadPins)
   bool always = false;    // even where it costs more
+  bool trained = false;   // as PadDimensions has it
   // Instead of a decision that of another program of the model, as PaddedSizes
   // says it; empty: none.
   std::string_view sizes;

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "ir/support/status.h"
-#include "passes/shard/pad_dims.h"
+#include "passes/shard/pad_dimensions.h"
 
 namespace asyra {
 namespace {
@@ -48,13 +48,14 @@ std::string PaddedSizes(const Program& program) {
   return absl::StrJoin(sizes, ",", absl::PairFormatter("="));
 }
 
-absl::StatusOr<bool> PadSizes(Program& program, std::string_view sizes) {
+absl::StatusOr<bool> PadSizes(Program& program, std::string_view sizes,
+                              bool trained) {
   bool changed = false;
   if (sizes == kNone) return false;
   ASYRA_ASSIGN_OR_RETURN(auto read, ReadSizes(sizes));
   for (auto [size, to] : read) {
     ASYRA_ASSIGN_OR_RETURN(std::optional<Program> padded,
-                           PadDimensions(program, size, to));
+                           PadDimensions(program, size, to, trained));
     if (!padded.has_value()) continue;
     program = *std::move(padded);
     changed = true;

@@ -13,8 +13,9 @@ namespace asyra {
 // "none".
 std::string PaddedSizes(const Program& program);
 
-// Pads a global program so. False: it has none of the sizes. Error: no such
-// text.
-absl::StatusOr<bool> PadSizes(Program& program, std::string_view sizes);
+// Pads a global program so, as PadDimensions does. False: it has none of the
+// sizes. Error: no such text.
+absl::StatusOr<bool> PadSizes(Program& program, std::string_view sizes,
+                              bool trained = false);
 
 }  // namespace asyra

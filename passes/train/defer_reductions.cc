@@ -25,7 +25,7 @@ class Deferrer {
     for (const Input& input : program_.inputs) {
       if (input.role == InputRole::kState &&
           IsAccumulated(program_.value_name(input.value)) &&
-          program_.type(input.value).rank() > 0 && IsOpen(input.value)) {
+          program_.type(input.value).rank() > 0) {
         count += Defer(input.value);
       }
     }
@@ -34,10 +34,16 @@ class Deferrer {
   }
 
  private:
-  bool IsOpen(ValueId state) const {
-    if (axes_ == nullptr) return true;
+  // Axes of a reduction over which the state has parts.
+  AxisList KeptAxes(ValueId state, const AxisList& axes) const {
+    if (axes_ == nullptr) return axes;
     auto wanted = axes_->find(program_.value_name(state));
-    return wanted == axes_->end() || !wanted->second.empty();
+    if (wanted == axes_->end()) return axes;
+    AxisList kept;
+    for (AxisId axis : axes) {
+      if (Contains(wanted->second, axis)) kept.push_back(axis);
+    }
+    return kept;
   }
 
   bool Defer(ValueId state) {
@@ -53,11 +59,17 @@ class Deferrer {
     int reshape = IsReadOnce(whole) ? ReshapeOf(whole) : -1;
     ValueId reduced = reshape < 0 ? whole : program_.ops[reshape].operands[0];
     int reduce = def_use_.def[reduced];
+    // A gradient that is the same along some dimension is broadcast.
+    if (program_.type(whole).dims != program_.type(state).dims) return false;
     if (reduce < 0 || !IsReduction(program_.ops[reduce]) ||
         !IsReadOnce(whole) || !IsReadOnce(reduced) || !IsOnlyKept(sum, state)) {
       return false;
     }
-    ValueId part = program_.ops[reduce].operands[0];
+    const auto& axes = program_.ops[reduce].attrs.Get<AxisList>("axes");
+    AxisList kept = KeptAxes(state, axes);
+    if (kept.empty()) return false;
+    ValueId part = kept == axes ? program_.ops[reduce].operands[0]
+                                : ReduceOverOthers(reduce, kept);
     gone_[reduce] = true;
     if (reshape >= 0) {
       program_.ops[reshape].operands = {part};
@@ -72,6 +84,32 @@ class Deferrer {
       MoveBehind(reduce, add, state);
     }
     return true;
+  }
+
+  // Splits a reduction: over the axes that are not `kept`, for each batch; what
+  // it gives. The op itself reduces that over the others.
+  ValueId ReduceOverOthers(int reduce, const AxisList& kept) {
+    Op& op = program_.ops[reduce];
+    AxisList others;
+    for (AxisId axis : op.attrs.Get<AxisList>("axes")) {
+      if (!Contains(kept, axis)) others.push_back(axis);
+    }
+    Value part = program_.values[op.operands[0]];
+    part.name = program_.value_name(op.results[0]) + ".parts";
+    AxisList& partial = part.type.partial;
+    partial.erase(
+        std::remove_if(partial.begin(), partial.end(),
+                       [&](AxisId axis) { return Contains(others, axis); }),
+        partial.end());
+    auto value = static_cast<ValueId>(program_.values.size());
+    program_.values.push_back(std::move(part));
+    Op first = op;
+    first.attrs.Set("axes", others);
+    first.results = {value};
+    op.attrs.Set("axes", kept);
+    op.operands = {value};
+    instead_.emplace(reduce, std::move(first));
+    return value;
   }
 
   bool IsReadOnce(ValueId value) const {
@@ -118,6 +156,8 @@ class Deferrer {
     std::vector<Op> ops;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       if (!gone_[i]) ops.push_back(std::move(program_.ops[i]));
+      auto split = instead_.find(static_cast<int>(i));
+      if (split != instead_.end()) ops.push_back(std::move(split->second));
       auto found = behind_.find(static_cast<int>(i));
       if (found != behind_.end()) ops.push_back(std::move(found->second));
     }
@@ -129,8 +169,9 @@ class Deferrer {
   const SumAxes* axes_;
   DefUse def_use_;
   std::vector<bool> gone_;  // by op
-  // All_reduces by the op after which they come.
-  std::map<int, Op> behind_;
+  // All_reduces by the op that they replace, and by the one after which they
+  // come.
+  std::map<int, Op> instead_, behind_;
 };
 
 }  // namespace

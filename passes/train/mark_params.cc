@@ -9,7 +9,6 @@
 #include "ir/weight_origin.h"
 #include "passes/train/parameter_choice.h"
 #include "passes/train/parameters.h"
-#include "passes/train/tie_weights.h"
 #include "passes/train/wide_type.h"
 
 namespace asyra {
@@ -94,12 +93,6 @@ absl::StatusOr<bool> MarkParams(Program& program, const PassOptions& options,
   if (roles.parameters.empty() && choice.train.empty()) {
     return Invalid("the model has no parameters");
   }
-  TieChoice ties = {.tie = options.Get<std::string>("tie"),
-                    .untie = options.Get<std::string>("untie")};
-  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> lines,
-                         TieWeights(program, roles.parameters, ties));
-  for (const std::string& line : lines) context.Remark("{}", line);
-  if (!lines.empty()) roles = FindParameters(program);
   std::vector<std::string> notes;
   ASYRA_ASSIGN_OR_RETURN(roles,
                          Choose(program, std::move(roles), choice, &notes));

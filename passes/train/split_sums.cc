@@ -1,5 +1,6 @@
 #include "passes/train/split_sums.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -43,14 +44,19 @@ class Splitter {
     for (const Input& input : from_.inputs) {
       ValueId state = input.value;
       auto wanted = axes_.find(from_.value_name(state));
-      if (wanted == axes_.end() || wanted->second.empty() ||
-          !from_.type(state).partial.empty() ||
-          def_use.uses[state].size() != 1 ||
+      if (wanted == axes_.end() || def_use.uses[state].size() != 1 ||
           from_.ops[def_use.uses[state][0]].def->name != "add") {
         continue;
       }
-      states_[state] = wanted->second;
-      from_.values[state].type.partial = wanted->second;
+      AxisList& partial = from_.values[state].type.partial;
+      AxisList missing;
+      for (AxisId axis : wanted->second) {
+        if (!Contains(partial, axis)) missing.push_back(axis);
+      }
+      if (missing.empty()) continue;
+      partial.insert(partial.end(), missing.begin(), missing.end());
+      std::sort(partial.begin(), partial.end());
+      states_[state] = std::move(missing);
     }
   }
 

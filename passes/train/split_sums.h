@@ -26,8 +26,8 @@ std::string SumAxesText(const Program& step, const Mesh& mesh);
 //   %sum = add(%state, %whole)
 //
 // the first device of the axes adds it and the others add zeros, in a state
-// that is partial over them. For states of which `axes` has some that are not
-// partial yet; how many there were.
+// that is partial over them. For states that are not partial yet over some of
+// their `axes`, and over those; how many there were.
 absl::StatusOr<int> SplitSums(Program& program, const SumAxes& axes);
 
 }  // namespace asyra

@@ -39,10 +39,12 @@ def random_case(choice):
                           ["--dp", "2", "--sp", "2"]])
   model += ["--machine", choice.choice(["h20x8", "b200x8", "a800x8", "h100x8",
                                         "h200x8"])]
-  model += choice.choice([[], ["--train"], ["--train", "--zero", "3"],
-                          ["--train", "--overlap"],
-                          ["--train", "--accumulate", "2"]])
-  return model
+  training = choice.choice([[], ["--train"], ["--train", "--zero", "3"],
+                            ["--train", "--overlap"],
+                            ["--train", "--accumulate", "2"]])
+  if "--zero" in training and "--dp" not in model:
+    training = ["--train"]  # --zero would have no effect
+  return model + training
 
 
 def cases(*given):

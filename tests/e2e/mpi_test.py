@@ -15,7 +15,7 @@ import unittest
 from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, TOOLS_DIR, ToolTest
 
 MPIRUN = sys.argv[3]
-RUN = os.path.join(TOOLS_DIR, "asyra-run")
+RUN = "asyra-run"
 LIMIT_S = 120  # nothing here takes as long, unless it hangs
 
 # The scheduler, tiles, ranks and their mesh.
@@ -23,7 +23,7 @@ SCHEDULES = [("search", "2", 2, "--tp 2"), ("segrr", "2", 4, "--tp 2 --sp 2"),
              ("round_robin", "4", 2, "--tp 2"), ("serial", "2", 2, "--sp 2")]
 
 
-def start(ranks, *args, programs=None, options=()):
+def start(ranks, *args, programs=None, options=(), tool=RUN):
   """Begins `ranks` ranks, or one for each of `programs` (lists of args).
   `options` are mpirun's."""
   env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
@@ -31,7 +31,8 @@ def start(ranks, *args, programs=None, options=()):
   command = [MPIRUN, "--oversubscribe", "--bind-to", "none", *options]
   for number, own in enumerate(programs or [args]):
     command += [":"] if number else []
-    command += ["-n", "1" if programs else str(ranks), RUN, *own]
+    command += ["-n", "1" if programs else str(ranks),
+                os.path.join(TOOLS_DIR, tool), *own]
   return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True)
@@ -44,9 +45,9 @@ def outputs_of(text):
   return lines
 
 
-def errors_of(err, rank):
+def errors_of(err, rank, tool=RUN):
   return [line for line in err.splitlines()
-          if line.startswith(f"asyra-run: rank {rank}: ")]
+          if line.startswith(f"{tool}: rank {rank}: ")]
 
 
 def finish(process):
@@ -181,6 +182,24 @@ class Mpi(ToolTest):
     code, _, err = finish(start(2, programs=[[mine], [other]]))
     self.assertEqual(code, 1)
     self.assert_errors(err, "ranks do not agree on the program: ", [0, 1])
+
+  def test_ranks_must_be_told_the_same(self):
+    model = ["gpt3-tiny", "--dim", "batch=2", "--dim", "seq=16", "--dp", "2"]
+    text = self.path("text", "the quick brown fox. " * 200)
+    train = [*model, "--data", text, "--rate", "1e-3", "--steps", "4"]
+    before = sorted(os.listdir(self.dir))
+    for tool, mine, other, message in [
+        ("asyra-run", [*model, "--repeat", "3"], [*model, "--repeat", "4"],
+         "--repeat is 3 on rank 0 and 4 on rank 1"),
+        ("asyra-train", [*train, "--accumulate", "2"], train,
+         "--accumulate is 2 on rank 0 and 1 on rank 1"),
+        ("asyra-train", [*train, "--checkpoint", self.path("ck")], train,
+         "--checkpoint is .*ck on rank 0 and not given on rank 1")]:
+      code, _, err = finish(start(2, programs=[mine, other], tool=tool))
+      self.assertEqual(code, 1, err)
+      for rank in range(2):
+        self.assertRegex("".join(errors_of(err, rank, tool)), message)
+    self.assertEqual(sorted(os.listdir(self.dir)), before)
 
   def test_ranks_must_have_the_same_weights(self):
     mine = self.compiled("mine.asyra", "--tp", "2")

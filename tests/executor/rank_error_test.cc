@@ -25,6 +25,15 @@ TEST(RankError, SaysTheSameEverywhere) {
             "%x: of its group, rank 4 did not come within 60 s");
 }
 
+TEST(RankError, NamesTheOneThatFailed) {
+  absl::Status stopped =
+      RankFailed(2, absl::DeadlineExceededError("its process is stopped"));
+  EXPECT_EQ(MessageOf(stopped), "rank 2 failed: its process is stopped");
+  EXPECT_EQ(MessageOf(RankFailed(1, stopped)), MessageOf(stopped));
+  EXPECT_EQ(MessageOf(RankFailed(1, Invalid("rank 2 is late"))),
+            "rank 1 failed: rank 2 is late");
+}
+
 // What a rank says of its own error does not begin with its number, which is
 // put in front once.
 TEST(RankError, BeginsOnceWithItsRank) {

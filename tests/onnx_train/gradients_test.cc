@@ -21,6 +21,7 @@
 #include "ir/weight_origin.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/shard/pad_dimensions.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/plan_sharding.h"
 #include "passes/train/differentiate.h"
@@ -34,7 +35,8 @@ namespace {
 using Param = RandomOnnxModel::Param;
 
 struct Seen {
-  int models = 0, params = 0, constant = 0, planned = 0, refused = 0;
+  int models = 0, params = 0, constant = 0, planned = 0, refused = 0,
+      padded = 0;
   ReadCounts reads;
 };
 
@@ -213,23 +215,81 @@ void CheckMesh(Program program, const std::vector<Tensor>& inputs,
   }
 }
 
-// The model's loss and gradients; none, with a failure, where there are none.
-std::optional<Program> WithGradients(const Drawn& drawn) {
+// The model as passes read it, or its loss and gradients of it; none, with a
+// failure, where there are none.
+std::optional<Program> Raised(const Drawn& drawn) {
   absl::StatusOr<Program> program = drawn.model.builder().Import();
+  PassContext context;
   if (program.ok()) {
-    TrainOptions options;
-    options.what = TrainOptions::What::kGradients;
-    PassContext context;
     absl::Status status = RunPasses(*program, RaisePasses(), context);
-    if (status.ok()) {
-      status = RunPasses(*program, TrainPasses(options), context);
-    }
-    if (status.ok()) status = Verify(*program);
     if (!status.ok()) program = status;
   }
   EXPECT_TRUE(program.ok()) << program.status();
   if (!program.ok()) return std::nullopt;
   return *std::move(program);
+}
+
+std::optional<Program> WithGradients(Program program) {
+  TrainOptions options;
+  options.what = TrainOptions::What::kGradients;
+  PassContext context;
+  absl::Status status = RunPasses(program, TrainPasses(options), context);
+  if (status.ok()) status = Verify(program);
+  EXPECT_TRUE(status.ok()) << status;
+  if (!status.ok()) return std::nullopt;
+  return program;
+}
+
+// That `got` is `want`, with zeros behind dimensions that are larger.
+void ExpectPadded(const Tensor& got, const Tensor& want,
+                  const std::string& name) {
+  ASSERT_EQ(got.rank(), want.rank()) << name;
+  double largest = 1e-6, error = 0;
+  for (int64_t i = 0; i < got.num_elements(); ++i) {
+    int64_t rest = i, at = 0, stride = 1;
+    bool inside = true;
+    for (int d = got.rank() - 1; d >= 0; --d) {
+      int64_t index = rest % got.size(d);
+      inside = inside && index < want.size(d);
+      at += index * stride;
+      rest /= got.size(d);
+      stride *= want.size(d);
+    }
+    if (!inside) {
+      ASSERT_EQ(got.Get(i), 0) << name << ": in the padding";
+      continue;
+    }
+    largest = std::max(largest, std::abs(want.Get(at)));
+    error = std::max(error, std::abs(want.Get(at) - got.Get(i)));
+  }
+  EXPECT_LE(error, 1e-10 * largest) << name;
+}
+
+// That padding of each size changes nothing and has no gradient.
+void CheckPadding(const Program& raised, const Program& program,
+                  const std::vector<Tensor>& inputs,
+                  const std::vector<Tensor>& want, Seen* seen) {
+  std::set<int64_t> sizes;
+  for (const Input& input : raised.inputs) {
+    if (!IsWeight(input)) continue;
+    for (const Dim& dim : raised.type(input.value).dims) {
+      if (dim.size > 1) sizes.insert(dim.size);
+    }
+  }
+  for (int64_t size : sizes) {
+    SCOPED_TRACE(fmt::format("{} padded to {}", size, size + 1));
+    auto padded = ASYRA_VALUE(PadDimensions(raised, size, size + 1, true));
+    if (!padded.has_value()) continue;
+    ++seen->padded;
+    std::optional<Program> gradients = WithGradients(*std::move(padded));
+    if (!gradients.has_value()) continue;
+    absl::StatusOr<std::vector<Tensor>> got = Interpret(*gradients, inputs);
+    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_EQ(got->size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      ExpectPadded((*got)[i], want[i], program.output_name(program.outputs[i]));
+    }
+  }
 }
 
 void CheckModel(uint64_t seed, int opset, const std::vector<ReadSite>& sites,
@@ -243,7 +303,9 @@ void CheckModel(uint64_t seed, int opset, const std::vector<ReadSite>& sites,
   }
   CountReads(drawn.model.builder().model.graph(), names, &seen->reads);
   ++seen->models;
-  std::optional<Program> program = WithGradients(drawn);
+  std::optional<Program> raised = Raised(drawn);
+  if (!raised.has_value()) return;
+  std::optional<Program> program = WithGradients(*raised);
   if (!program.has_value()) return;
   std::vector<Tensor> inputs = InputsOf(*program, drawn, seed);
   absl::StatusOr<std::vector<Tensor>> outputs = Interpret(*program, inputs);
@@ -251,6 +313,7 @@ void CheckModel(uint64_t seed, int opset, const std::vector<ReadSite>& sites,
   for (const char* axis : {"dp", "tp"}) {
     CheckMesh(*program, inputs, *outputs, axis, seen);
   }
+  CheckPadding(*raised, *program, inputs, *outputs, seen);
   for (size_t i = 0; i < drawn.model.params().size(); ++i) {
     CheckParam(*program, *outputs, drawn, seed, i, seen);
   }
@@ -323,8 +386,10 @@ TEST(OnnxTrainProperty, EachOpAloneTrainsWhatItReads) {
     CheckModel(++seed, 24, {site}, &seen);
   }
   printf(
-      "%d models, %d parameters, %d of them constant, %d plans, %d refused\n",
-      seen.models, seen.params, seen.constant, seen.planned, seen.refused);
+      "%d models, %d parameters, %d of them constant, %d plans, %d refused, "
+      "%d paddings\n",
+      seen.models, seen.params, seen.constant, seen.planned, seen.refused,
+      seen.padded);
   if (std::getenv("ASYRA_SITE") != nullptr) return;
   EXPECT_THAT(NeverCovered(seen.reads), testing::IsEmpty());
 }
@@ -348,11 +413,12 @@ TEST(OnnxTrainProperty, WhateverMovesTheLossIsTrainedByItsSlope) {
   }
   printf(
       "seeds %lu to %lu: %d parameters, %d of them constant, %d plans, "
-      "%d refused; operands that read parameters: %s\n",
+      "%d refused, %d paddings; operands that read parameters: %s\n",
       first, first + models - 1, seen.params, seen.constant, seen.planned,
-      seen.refused, ToString(seen.reads).c_str());
+      seen.refused, seen.padded, ToString(seen.reads).c_str());
   if (models < 40 || std::getenv("ASYRA_SITE") != nullptr) return;
   EXPECT_GE(seen.planned, models);
+  EXPECT_GE(seen.padded, models / 2);
   EXPECT_THAT(NeverCovered(seen.reads), testing::IsEmpty());
 }
 

@@ -1,22 +1,48 @@
 #include "executor/train/folder_lock.h"
 
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "executor/train/checkpoint_writer.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
 
+namespace {
+
+// What flock says as often as that, as on a file system without locks.
+std::atomic<int> flock_error = 0, flock_errors = 0;
+
+}  // namespace
+
+// Instead of the C library's.
+extern "C" int flock(int fd, int operation) noexcept {
+  if (flock_errors > 0) {
+    --flock_errors;
+    errno = flock_error;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_flock, fd, operation));
+}
+
 namespace asyra {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+
+constexpr int kAlways = 1 << 30;
 
 class Locks : public testing::Test {
  protected:
@@ -93,6 +119,54 @@ TEST_F(Locks, HaveOneOwnerAtATime) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(most, 1);
+}
+
+// Nothing keeps a second one out; both are told, and nothing is left.
+TEST_F(Locks, ThatAFileSystemDoesNotHaveAreANote) {
+  flock_errors = kAlways;
+  for (int error : {ENOLCK, EOPNOTSUPP, ENOSYS, EINVAL}) {
+    flock_error = error;
+    auto first = ASYRA_VALUE(FolderLock::Take(folder_));
+    auto second = ASYRA_VALUE(FolderLock::Take(folder_));
+    for (const auto* lock : {first.get(), second.get()}) {
+      EXPECT_EQ(lock->note(),
+                fmt::format("{}: its file system has no locks ({}): nothing "
+                            "keeps another run from writing there",
+                            folder_, std::strerror(error)));
+    }
+    first.reset();
+    second.reset();
+    EXPECT_FALSE(std::filesystem::exists(file()));
+  }
+  flock_errors = 0;
+}
+
+TEST_F(Locks, ThatAFileSystemDoesNotHaveAreANoteOfACheckpoint) {
+  flock_error = ENOLCK;
+  flock_errors = kAlways;
+  auto writer = CheckpointWriter::Create(folder_, {}, Mesh(), nullptr);
+  flock_errors = 0;
+  ASYRA_CHECK_OK(writer.status());
+  EXPECT_THAT((*writer)->note(),
+              HasSubstr("its file system has no locks (No locks available)"));
+  writer->reset();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(Locks, ThatFailAreAnError) {
+  flock_error = EIO;
+  flock_errors = 1;
+  EXPECT_THAT(std::string(FolderLock::Take(folder_).status().message()),
+              EndsWith("/.asyra-lock: cannot lock: Input/output error"));
+  ASYRA_CHECK_OK(FolderLock::Take(folder_).status());
+}
+
+TEST_F(Locks, AreTakenAfterASignal) {
+  flock_error = EINTR;
+  flock_errors = 2;
+  auto lock = ASYRA_VALUE(FolderLock::Take(folder_));
+  EXPECT_EQ(lock->note(), "");
+  EXPECT_EQ(flock_errors, 0);
 }
 
 TEST_F(Locks, NeedAFolderThatCanBeWritten) {

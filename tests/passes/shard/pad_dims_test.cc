@@ -11,6 +11,7 @@
 #include "ir/support/status.h"
 #include "ir/verify/verifier.h"
 #include "models/models.h"
+#include "passes/shard/pad_dimensions.h"
 #include "simulator/cost/cost_model.h"
 #include "tests/support/costs.h"
 #include "tests/support/parse.h"
@@ -134,6 +135,26 @@ TEST(PadDimensions, IsCutBeforeWhatItWouldChange) {
     EXPECT_THAT(ToString(*padded), HasSubstr("slice(%a)"));
     EXPECT_THAT(ToString(*padded), HasSubstr("%d: f32[5, 4] weight"));
   }
+}
+
+// Under training the padding of both sides of a sum is zero and stays so.
+TEST(PadDimensions, NoGradientReachesPadding) {
+  auto trained = [](const std::string& f) {
+    return ToString(*ASYRA_VALUE(PadDimensions(Mlp(f), 5, 6, true)));
+  };
+  for (const char* f :
+       {"%a = relu(%h) : f32[2, 5]\n", "%a = swiglu(%h, %h) : f32[2, 5]\n",
+        "%a = mul(%h, %h) : f32[2, 5]\n"}) {
+    EXPECT_THAT(trained(f), HasSubstr("%d: f32[6, 4] weight padded"));
+  }
+  for (const char* f :
+       {"%a = exp(%h) : f32[2, 5]\n", "%a = sigmoid(%h) : f32[2, 5]\n",
+        "%a = sqrt(%h) : f32[2, 5]\n", "%a = log(%h) : f32[2, 5]\n",
+        "%a = div(%h, %h) : f32[2, 5]\n"}) {
+    EXPECT_THAT(trained(f), HasSubstr("%d: f32[5, 4] weight")) << f;
+  }
+  // The slope of a root at zero is not finite.
+  EXPECT_THAT(trained("%a = sqrt(%h) : f32[2, 5]\n"), HasSubstr("slice(%h)"));
 }
 
 TEST(PadDimensions, WhateverFollowsComputesTheSame) {
