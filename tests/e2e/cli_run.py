@@ -40,6 +40,8 @@ class Run(ToolTest):
         4 * 64 * 1e6 / result["steps"]["median_us"], 3)
     steps, memory = result["steps"], result["memory_bytes"]
     self.assertEqual(steps["count"], 3)
+    for copied in ["inputs", "outputs"]:
+      self.assertGreater(result["copies_us"][copied], 0)
     self.assertTrue(0 < steps["min_us"] <= steps["median_us"] <=
                     steps["max_us"])
     self.assertEqual(memory["total"], memory["arena"] + memory["resident"] +
