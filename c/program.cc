@@ -9,10 +9,11 @@
 #include "ir/program_file.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "models/models.h"
 #include "passes/compile.h"
-#include "passes/schedule/order_search.h"
+#include "passes/schedule/order/order_search.h"
+#include "simulator/cost/load_machine.h"
 
 namespace asyra::c {
 namespace {

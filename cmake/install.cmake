@@ -8,9 +8,9 @@ set(asyra_package ${CMAKE_INSTALL_LIBDIR}/cmake/asyra)
 # What is documented for use from outside (docs/embedding.md).
 set(pending
     ir/builder.h ir/interpreter.h ir/parser.h ir/printer.h ir/tensor.h
-    ir/verifier.h ir/weight_store.h ir/support/status.h
-    simulator/machine.h simulator/sensitivity.h simulator/simulate.h
-    simulator/trace.h
+    ir/verify/verifier.h ir/weights/weight_store.h ir/support/status.h
+    simulator/cost/load_machine.h simulator/machine/machine.h simulator/replay/sensitivity.h simulator/replay/simulate.h
+    simulator/report/trace.h
     passes/compile.h passes/pass_manager.h passes/pipeline.h
     frontends/onnx/import.h
     models/models.h

@@ -5,7 +5,7 @@
 #include "executor/rank_executor.h"
 #include "ir/program_file.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace asyra {
 namespace {

@@ -37,7 +37,7 @@
 #include "executor/device_view.h"
 #include "executor/state_set.h"
 #include "ir/program.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

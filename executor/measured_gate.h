@@ -31,7 +31,7 @@
 #include "executor/state_set.h"
 #include "executor/tuning/disk_cache.h"
 #include "ir/program.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

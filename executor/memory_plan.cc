@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
-#include "ir/buffer_map.h"
-#include "ir/memory_blocks.h"
-#include "ir/place_blocks.h"
+#include "ir/memory/buffer_map.h"
+#include "ir/memory/memory_blocks.h"
+#include "ir/memory/place_blocks.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
 

@@ -1,10 +1,10 @@
 // Where every value of a program is located in a rank's memory.
 //
 // A program of stage `allocated` brings its offsets; for others they are
-// planned here as plan_memory does (ir/place_blocks.h), except that results do
-// not share the bytes of operands. Values without an offset are resident, or
-// are written to the state that they replace if nothing reads it later, as in
-// optimizers.
+// planned here as plan_memory does (ir/memory/place_blocks.h), except that
+// results do not share the bytes of operands. Values without an offset are
+// resident, or are written to the state that they replace if nothing reads it
+// later, as in optimizers.
 #pragma once
 
 #include <vector>

@@ -5,8 +5,8 @@
 
 #include "executor/comm/plan_link.h"
 #include "ir/overlap.h"
-#include "ir/overlap_shape.h"
-#include "ir/plan_packing.h"
+#include "ir/plans/overlap_shape.h"
+#include "ir/plans/plan_packing.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
 

@@ -1,11 +1,11 @@
 // An overlap as a kernel: the steps of this rank in its chunk plan
-// (ir/chunk_plan.h). Pieces are kernels of the device for the ops of the body,
-// at their places in operands, results and workspace; everything between the
-// ranks is the communicator's (executor/comm/plan_link.h).
+// (ir/plans/chunk_plan.h). Pieces are kernels of the device for the ops of the
+// body, at their places in operands, results and workspace; everything between
+// the ranks is the communicator's (executor/comm/plan_link.h).
 //
 // The queue that computes is the stream that the kernel is launched on; the
 // others are Kernel::queues(). A box that kernels do not take where it is is
-// packed in the workspace (ir/plan_packing.h).
+// packed in the workspace (ir/plans/plan_packing.h).
 #pragma once
 
 #include <cstdint>

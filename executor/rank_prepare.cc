@@ -5,12 +5,12 @@
 #include "executor/comm/agreement.h"
 #include "executor/rank_executor.h"
 #include "ir/body.h"
-#include "ir/fused_reduction.h"
 #include "ir/halves.h"
 #include "ir/overlap.h"
+#include "ir/plans/fused_reduction.h"
 #include "ir/printer.h"
-#include "ir/shard_reader.h"
 #include "ir/support/status.h"
+#include "ir/weights/shard_reader.h"
 
 namespace asyra {
 namespace {

@@ -83,7 +83,7 @@ struct RunResult {
 // A program and its inputs as Interpret takes them: global tensors, one for
 // each input of the program; weights may be left out where the program's store
 // or RunOptions::init has them. A rank reads its shard of tensors without
-// memory (ir/random_tensors.h) and no more. Both outlive the run.
+// memory (ir/weights/random_tensors.h) and no more. Both outlive the run.
 struct RunCase {
   const Program* program = nullptr;
   absl::Span<const Tensor> inputs;

@@ -6,8 +6,8 @@
 
 #include "executor/comm/begin_together.h"
 #include "executor/train/first_values.h"
-#include "ir/shard_reader.h"
 #include "ir/support/status.h"
+#include "ir/weights/shard_reader.h"
 
 namespace asyra {
 namespace {

@@ -1,6 +1,6 @@
 // A step as it ran, as a trace that Perfetto, chrome://tracing and Holistic
-// Trace Analysis read: the form of simulator/trace.h, so that the predicted
-// and the real timeline of a program open side by side.
+// Trace Analysis read: the form of simulator/report/trace.h, so that the
+// predicted and the real timeline of a program open side by side.
 #pragma once
 
 #include <string>

@@ -36,8 +36,8 @@ std::optional<AddedMatmul> AddedMatmulOf(const Program& program, const Op& op);
 
 // By value, what it is added to where no other op reads that: the sum takes its
 // buffer whatever the order of the ops. kNoValue: another value, or a result
-// that may take a buffer only in some orders (ir/memory_blocks.h). Empty if
-// there are none, or offsets say where values are.
+// that may take a buffer only in some orders (ir/memory/memory_blocks.h). Empty
+// if there are none, or offsets say where values are.
 std::vector<ValueId> SummedInPlace(const Program& program);
 
 }  // namespace asyra

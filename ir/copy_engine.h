@@ -12,7 +12,7 @@ namespace asyra {
 inline constexpr std::string_view kLibrary = "library";
 inline constexpr std::string_view kCopyEngine = "copy_engine";
 // What carries a reduction that is one kernel with its rows
-// (ir/fused_reduction.h): the kernel, in the memory of the other devices.
+// (ir/plans/fused_reduction.h): the kernel, in the memory of the other devices.
 inline constexpr std::string_view kPeerMemory = "peer_memory";
 // What carries them on cpus, whatever they ask for: memory that the ranks of a
 // process share, messages of MPI, or of TCP.

@@ -9,9 +9,9 @@
 #include "fmt/format.h"
 #include "ir/overlap.h"
 #include "ir/printer.h"
-#include "ir/shard_reader.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/shard_reader.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 namespace {

@@ -1,7 +1,7 @@
 // The body of an `overlap` op: ops and the collectives between them, over one
 // list of mesh axes. The op means what its body means when the ops run one
 // after the other; how its pieces are hidden behind each other is a chunk plan
-// (ir/chunk_plan.h).
+// (ir/plans/chunk_plan.h).
 #pragma once
 
 #include <functional>
@@ -50,9 +50,9 @@ absl::StatusOr<GroupBody> GroupBodyOf(const Body& body,
 // program its collectives are started on the stream of their axes, which others
 // over the same axes have, or that is called like them, and waited for at once.
 // Results keep their names, other values get those of the first result with a
-// suffix. What is one kernel (ir/fused_reduction.h) becomes its collectives and
-// a fusion. A program of stage allocated becomes one of stage scheduled: new
-// values have no memory yet. `which`: only those; null: all.
+// suffix. What is one kernel (ir/plans/fused_reduction.h) becomes its
+// collectives and a fusion. A program of stage allocated becomes one of stage
+// scheduled: new values have no memory yet. `which`: only those; null: all.
 absl::StatusOr<Program> InlineOverlaps(
     const Program& program,
     const std::function<bool(const Op&)>& which = nullptr);

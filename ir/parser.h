@@ -1,5 +1,5 @@
 // Reads the text form. Errors name line and column. The result is not yet
-// verified: see ir/verifier.h.
+// verified: see ir/verify/verifier.h.
 #pragma once
 
 #include <string>

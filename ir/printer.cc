@@ -8,7 +8,6 @@
 #include "ir/lexer.h"
 #include "ir/overlap.h"
 #include "ir/weight_origin.h"
-#include "ir/weight_store.h"
 
 namespace asyra {
 namespace {

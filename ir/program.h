@@ -26,7 +26,7 @@ inline constexpr StreamId kNoStream = -1;
 // Order between streams costs one integer per op and stream.
 inline constexpr size_t kMaxStreams = 256;
 
-// Each stage has its own verifier rules (ir/verifier.h).
+// Each stage has its own verifier rules (ir/verify/verifier.h).
 enum class Stage : uint8_t {
   kGlobal,     // one logical device: no axes, no collectives
   kLocal,      // each op satisfies its axis rule; collectives explicit

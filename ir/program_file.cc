@@ -1,10 +1,10 @@
 #include "ir/program_file.h"
 
 #include "ir/parser.h"
-#include "ir/shard_reader.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
+#include "ir/weights/shard_reader.h"
 
 namespace asyra {
 

@@ -29,7 +29,7 @@ class Tensor {
   static Tensor View(DType dtype, absl::Span<const int64_t> shape,
                      const std::byte* data, std::shared_ptr<const void> owner);
   // A view of bytes in a file, which `source` keeps mapped at `data` and can
-  // read in parts from `offset` on (ir/shard_reader.h).
+  // read in parts from `offset` on (ir/weights/shard_reader.h).
   static Tensor View(DType dtype, absl::Span<const int64_t> shape,
                      const std::byte* data,
                      std::shared_ptr<const ByteSource> source, int64_t offset);

@@ -76,13 +76,6 @@ std::optional<WeightOrigin> Transposed(const WeightOrigin& origin);
 // A matrix, transposed.
 Tensor TransposedMatrix(const Tensor& matrix);
 
-// The data of a weight as its program reads it, from tensors that are named and
-// shaped as users know them (or as the program does); none where there are
-// none. Error: a tensor of another shape.
-absl::StatusOr<std::optional<Tensor>> FindAsRead(const WeightStore& tensors,
-                                                 const Program& program,
-                                                 const Input& input);
-
 // The text form, behind the type of an input: `of "c_attn.weight" [16, 48] cut
 // [16, 48] 1 0 16`.
 std::string ToString(const WeightOrigin& origin);

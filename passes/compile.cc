@@ -23,11 +23,11 @@
 #include <utility>
 
 #include "ir/support/status.h"
-#include "passes/mesh_order.h"
-#include "passes/schedule/capacity_error.h"
-#include "passes/strategy_search.h"
-#include "simulator/library_memory.h"
-#include "simulator/memory.h"
+#include "passes/search/capacity_error.h"
+#include "passes/search/mesh_order.h"
+#include "passes/search/strategy_search.h"
+#include "simulator/replay/library_memory.h"
+#include "simulator/replay/memory.h"
 
 namespace asyra {
 namespace {

@@ -14,7 +14,7 @@
 #include "passes/compile_options.h"
 #include "passes/compile_result.h"
 #include "passes/pass_manager.h"
-#include "simulator/machine.h"
+#include "simulator/machine/machine.h"
 
 namespace asyra {
 

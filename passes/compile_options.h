@@ -8,8 +8,8 @@
 
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule/schedule_options.h"
-#include "simulator/cost_model.h"
+#include "passes/search/schedule_options.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 

@@ -8,10 +8,10 @@
 
 #include "ir/program.h"
 #include "passes/pass_manager.h"
-#include "passes/schedule/recompute_search.h"
-#include "passes/schedule/schedule_result.h"
-#include "simulator/cost_model.h"
-#include "simulator/simulate.h"
+#include "passes/search/recompute_search.h"
+#include "passes/search/schedule_result.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/replay/simulate.h"
 
 namespace asyra {
 

@@ -23,8 +23,8 @@
 #include "passes/train/average_loss.h"
 #include "passes/train/differentiate.h"
 #include "passes/train/mark_params.h"
-#include "simulator/cost_model.h"
-#include "simulator/library_memory.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/replay/library_memory.h"
 
 namespace asyra {
 namespace {

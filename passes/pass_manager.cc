@@ -14,9 +14,9 @@
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "passes/pass_list.h"
-#include "simulator/simulate.h"
+#include "simulator/replay/simulate.h"
 
 namespace asyra {
 namespace {

@@ -2,7 +2,7 @@
 # `sv` has the length of a literal: to count it takes more steps than clang
 # allows for a constant.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/string_literal.cmake)
-set(text "#include \"simulator/embedded_machines.h\"\n\n")
+set(text "#include \"simulator/machine/embedded_machines.h\"\n\n")
 string(APPEND text "namespace asyra {\n\n")
 string(APPEND text "using namespace std::string_view_literals;\n\n")
 string(APPEND text "absl::Span<const EmbeddedFile> EmbeddedFiles() {\n")

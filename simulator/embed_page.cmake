@@ -1,5 +1,5 @@
 # cmake -DOUT=file.cc -DFILES=a.js;b.css -P embed_page.cmake
-set(text "#include \"simulator/page_assets.h\"\n\n")
+set(text "#include \"simulator/report/page_assets.h\"\n\n")
 string(APPEND text "#include \"ir/support/check.h\"\n\n")
 string(APPEND text "namespace asyra {\n\n")
 string(APPEND text "std::string_view PageAsset(std::string_view name) {\n")

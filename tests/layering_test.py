@@ -3,8 +3,14 @@
   ir/support <- ir <- ir/gpu <- simulator <- passes; executor includes ir and
   ir/gpu, frontends and models ir only; c, tools and tests include anything.
 
-  passes: analysis <- rewrite <- raise, train, fuse; train <- shard; all of them
-  <- schedule; the files beside these folders include all of them.
+  ir: the files beside the folders <- memory, verify, weights; verify <- plans <-
+  ops; a few files put programs and their parts together (IR_TOPS).
+
+  simulator: machine <- cost <- replay <- report.
+
+  passes: analysis <- rewrite <- raise, train, fuse; train <- shard; order <- tile
+  <- memory and order <- transport in schedule; all of them <- search; the files
+  beside these folders include all of them.
 
   executor: what devices, kernels and communicators are made of (DEVICE_BASE),
   tuning, cpu <- comm <- mpi, tcp <- the files beside these folders <- bench.
@@ -12,7 +18,7 @@
   gemm, codegen, cudnn, hopper <- flash, packed <- kernels <- comm; some files put it all together
   (PLATFORMS).
 
-  In passes/ and passes/schedule no header includes a header whose source
+  In passes, passes/search and the folders of passes/schedule no header includes a header whose source
   includes it in turn.
 
 Usage: layering_test.py SOURCE_DIR. Prints each offence as FILE:LINE.
@@ -22,9 +28,28 @@ import pathlib
 import re
 import sys
 
-IR = {"ir", "ir/support"}
+# Folders of ir, and those that each may include beside "ir" and "ir/support".
+IR_ARROWS = {
+    "ir/memory": set(),
+    "ir/plans": {"ir/verify"},
+    "ir/ops": {"ir/plans"},
+    "ir/verify": set(),
+    "ir/weights": set(),
+}
+# Files beside these folders that put a program and its parts together.
+IR_TOPS = {"ir/interpreter.h", "ir/interpreter.cc", "ir/program_file.h",
+           "ir/program_file.cc"}
+IR = {"ir", "ir/support"} | set(IR_ARROWS) | IR_TOPS
 IR_GPU = IR | {"ir/gpu"}
-SIMULATOR = IR_GPU | {"simulator"}
+
+SIMULATOR_ARROWS = {
+    "simulator/machine": set(),
+    "simulator/cost": {"simulator/machine"},
+    "simulator/replay": {"simulator/machine", "simulator/cost"},
+    "simulator/report": {"simulator/machine", "simulator/cost",
+                         "simulator/replay"},
+}
+SIMULATOR = IR_GPU | set(SIMULATOR_ARROWS)
 
 # Folders of passes, and those that each may include.
 PASS_ARROWS = {
@@ -34,11 +59,18 @@ PASS_ARROWS = {
     "passes/train": {"passes/analysis", "passes/rewrite"},
     "passes/shard": {"passes/analysis", "passes/rewrite", "passes/train"},
     "passes/fuse": {"passes/analysis", "passes/rewrite"},
-    # What searches among schedules also runs passes by name.
-    "passes/schedule": {"passes/analysis", "passes/rewrite", "passes/shard",
-                        "passes/train", "passes/fuse",
-                        "passes/pass_manager.h", "passes/pipeline.h"},
+    "passes/schedule/order": {"passes/analysis", "passes/train"},
+    "passes/schedule/tile": {"passes/analysis", "passes/schedule/order",
+                             "passes/pass_manager.h"},
+    "passes/schedule/transport": {"passes/analysis", "passes/schedule/order",
+                                  "passes/pass_manager.h"},
+    "passes/schedule/memory": {"passes/analysis", "passes/train",
+                               "passes/schedule/tile"},
 }
+# What searches among sharded and scheduled programs also runs passes by name.
+PASS_ARROWS["passes/search"] = set(PASS_ARROWS) | {
+    "passes/pass_manager.h", "passes/pipeline.h", "passes/compile_options.h",
+    "passes/compile_result.h"}
 # Of the files beside them, what a pass is made of.
 PASS_BASE = {"passes/pass.h"}
 
@@ -88,10 +120,13 @@ PLATFORMS = {"executor/cpu/run_on_cpu.h", "executor/cpu/run_on_cpu.cc",
 # itself and these layers and files.
 MAY_INCLUDE = {
     "ir/support": set(),
-    "ir": IR,
+    "ir": {"ir/support"},
+    **{folder: inner | {"ir", "ir/support"}
+       for folder, inner in IR_ARROWS.items()},
+    **{source: IR for source in IR_TOPS},
     # Of GPUs and their libraries, what executors go by and costs foresee.
     "ir/gpu": IR,
-    "simulator": SIMULATOR,
+    **{folder: inner | IR_GPU for folder, inner in SIMULATOR_ARROWS.items()},
     "passes": SIMULATOR | set(PASS_ARROWS),
     **{folder: inner | PASS_BASE | SIMULATOR
        for folder, inner in PASS_ARROWS.items()},
@@ -106,7 +141,9 @@ MAY_INCLUDE = {
 UNRESTRICTED = {"c", "tools", "tests"}
 # Where a header and the source of a header that it includes must not depend on
 # each other.
-ACYCLIC = {"passes", "passes/schedule"}
+ACYCLIC = {"passes", "passes/search", "passes/schedule/memory",
+           "passes/schedule/order", "passes/schedule/tile",
+           "passes/schedule/transport"}
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 
@@ -183,16 +220,16 @@ def self_test():
         "ir/b.h": '#include "ir/gpu/g.h"\n',
         "ir/gpu/g.h": '#include "ir/a.h"\n',
         "ir/support/s.h": '#include <vector>\n  # include "ir/a.h"\n',
-        "passes/p.cc": '#include "simulator/m.h"\n#include "ir/a.h"\n',
+        "passes/p.cc": '#include "simulator/cost/m.h"\n#include "ir/a.h"\n',
         "passes/pass.h": '#include "passes/raise/r.h"\n',
         "passes/raise/r.h": '#include "passes/pass.h"\n',
         "passes/analysis/a.h": '#include "passes/raise/r.h"\n',
-        "passes/schedule/s.h": '#include "passes/raise/r.h"\n',
-        "passes/schedule/x.h": '#include "passes/schedule/y.h"\n',
-        "passes/schedule/y.h": "",
-        "passes/schedule/y.cc": '#include "passes/schedule/x.h"\n',
-        "simulator/m.h": '#include "passes/p.h"\n',
-        "executor/e.cu": '#include "simulator/m.h"\n#include "e.h"\n',
+        "passes/schedule/order/s.h": '#include "passes/raise/r.h"\n',
+        "passes/schedule/order/x.h": '#include "passes/schedule/order/y.h"\n',
+        "passes/schedule/order/y.h": "",
+        "passes/schedule/order/y.cc": '#include "passes/schedule/order/x.h"\n',
+        "simulator/cost/m.h": '#include "passes/p.h"\n',
+        "executor/e.cu": '#include "simulator/cost/m.h"\n#include "e.h"\n',
         "executor/kernel.h": '#include "executor/tuning/t.h"\n',
         "executor/tuning/t.h": '#include "executor/kernel.h"\n',
         "executor/cuda/gemm/g.h": '#include "executor/kernel.h"\n',
@@ -212,8 +249,8 @@ def self_test():
                 ("executor/tuning/t.h", 1),
                 ("ir/b.h", 1), ("ir/support/s.h", 2),
                 ("passes/analysis/a.h", 1),
-                ("passes/schedule/s.h", 1), ("simulator/m.h", 1),
-                ("simulator/m.h", 1), ("passes/schedule/x.h", 1)]
+                ("passes/schedule/order/s.h", 1), ("simulator/cost/m.h", 1),
+                ("simulator/cost/m.h", 1), ("passes/schedule/order/x.h", 1)]
     if found != expected:
       sys.exit(f"the layering check itself is wrong: it finds {found}")
 

@@ -5,17 +5,17 @@
 #include "CLI/CLI.hpp"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
-#include "tools/bench.h"
-#include "tools/bench_files.h"
-#include "tools/cache_warning.h"
-#include "tools/doctor.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/bench_files.h"
+#include "tools/bench/doctor.h"
 #include "tools/given_flags.h"
 #include "tools/idle_flags.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
+#include "tools/run/cache_warning.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
-#include "tools/train_flags.h"
+#include "tools/train/train_flags.h"
 
 namespace asyra {
 namespace {

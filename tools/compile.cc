@@ -11,10 +11,11 @@
 #include "ir/support/status.h"
 #include "models/models.h"
 #include "passes/shard/pins.h"
-#include "simulator/collective_cost.h"
-#include "simulator/machine.h"
-#include "tools/neighbours.h"
+#include "simulator/cost/collective_cost.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/machine/machine.h"
 #include "tools/progress.h"
+#include "tools/what_if/neighbours.h"
 
 namespace asyra {
 namespace {

@@ -11,10 +11,11 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "models/models.h"
-#include "passes/schedule/order_search.h"
-#include "passes/schedule/reorder.h"
-#include "simulator/library_memory.h"
-#include "simulator/machine.h"
+#include "passes/schedule/order/order_search.h"
+#include "passes/schedule/order/reorder.h"
+#include "simulator/machine/machine.h"
+#include "simulator/machine/machine_file.h"
+#include "simulator/replay/library_memory.h"
 
 namespace asyra {
 namespace {

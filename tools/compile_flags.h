@@ -43,7 +43,7 @@ struct CompileFlags {
   bool graph = false;            // ops are issued as a captured graph
   // "threads", "processes", or "auto": as they were started, else threads.
   std::string ranks_as = "auto";
-  // As ScheduleOptions has them (passes/schedule/schedule.h).
+  // As ScheduleOptions has them (passes/search/schedule.h).
   int tiles = 0;
   std::string tile_dim = "auto", scheduler = "auto";
   bool bucket = true;
@@ -107,8 +107,9 @@ CostOptions CostsOf(const CompileFlags& flags);
 std::string ExpertAxes(const CompileFlags& flags);
 
 // The mesh that --mesh, or --dp to --ep, ask for; without axes where none.
-// Compile may reorder the axes of the latter (passes/mesh_order.h). Errors name
-// the flag: sizes below 1, repeated or invalid names, too many axes or devices.
+// Compile may reorder the axes of the latter (passes/search/mesh_order.h).
+// Errors name the flag: sizes below 1, repeated or invalid names, too many axes
+// or devices.
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags);
 
 // Error unless `mesh` has as many devices as --ranks says.

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "ir/support/status.h"
-#include "passes/schedule/reorder.h"
+#include "passes/schedule/order/reorder.h"
 #include "passes/shard/axis_roles.h"
 #include "passes/shard/zero.h"
 

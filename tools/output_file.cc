@@ -40,7 +40,7 @@ std::string FolderObstacleOf(const std::string& path) {
   if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
     return fmt::format("{}: cannot write: {}", path, std::strerror(ENOTDIR));
   }
-  // Files are written beside the folder first (tools/write_outputs.h).
+  // Files are written beside the folder first (tools/run/write_outputs.h).
   fs::path parent = folder.parent_path();
   if (parent.empty()) parent = ".";
   for (const fs::path& needed : {parent, folder}) {

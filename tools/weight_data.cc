@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "absl/container/flat_hash_set.h"
-#include "ir/shard_reader.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/shard_reader.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

@@ -10,9 +10,9 @@
 #include "executor/comm/thread_world.h"
 #include "executor/plan_kernel.h"
 #include "ir/copy_engine.h"
-#include "ir/fused_reduction.h"
 #include "ir/overlap.h"
 #include "ir/parser.h"
+#include "ir/plans/fused_reduction.h"
 #include "ir/support/status.h"
 
 namespace asyra {

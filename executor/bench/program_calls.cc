@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "ir/copy_engine.h"
-#include "ir/fused_reduction.h"
 #include "ir/overlap.h"
-#include "ir/overlap_shape.h"
 #include "ir/parser.h"
+#include "ir/plans/fused_reduction.h"
+#include "ir/plans/overlap_shape.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
 

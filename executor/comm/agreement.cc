@@ -9,7 +9,7 @@
 #include "ir/printer.h"
 #include "ir/support/hash.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace asyra {
 namespace {

@@ -9,7 +9,7 @@
 #include "executor/comm/communicator.h"
 #include "executor/tuning/tuning_results.h"
 #include "ir/program.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

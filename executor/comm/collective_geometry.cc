@@ -1,7 +1,7 @@
 #include "executor/comm/collective_geometry.h"
 
-#include "ir/contiguous_runs.h"
 #include "ir/support/status.h"
+#include "ir/weights/contiguous_runs.h"
 
 namespace asyra {
 namespace {

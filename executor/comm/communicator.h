@@ -63,17 +63,18 @@ class Communicator {
     return ReachObstacle({.engines = false});
   }
 
-  // Whether its ranks carry out chunk plans (ir/chunk_plan.h) of overlaps: they
-  // reach each other's memory. All ranks call it and get the same answer.
+  // Whether its ranks carry out chunk plans (ir/plans/chunk_plan.h) of
+  // overlaps: they reach each other's memory. All ranks call it and get the
+  // same answer.
   virtual absl::StatusOr<bool> CarriesPlans() { return false; }
   // This rank's end of a plan (executor/comm/plan_link.h), only where it
   // carries them. Waits for no other rank.
   virtual absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use);
 
-  // Why an overlap of form one_kernel (ir/fused_reduction.h) is not one kernel
-  // here, and runs as its ops; empty: it is. All ranks call it and get the same
-  // answer.
+  // Why an overlap of form one_kernel (ir/plans/fused_reduction.h) is not one
+  // kernel here, and runs as its ops; empty: it is. All ranks call it and get
+  // the same answer.
   virtual absl::StatusOr<std::string> OneKernelObstacle(
       const CollectiveUse& use) {
     (void)use;

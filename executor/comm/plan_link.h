@@ -1,6 +1,6 @@
-// How a rank carries out its steps of a chunk plan (ir/chunk_plan.h) on queues,
-// which are streams: copies into and from the memory of other members, sums,
-// and signals between queues. What computes is the device's own kernels
+// How a rank carries out its steps of a chunk plan (ir/plans/chunk_plan.h) on
+// queues, which are streams: copies into and from the memory of other members,
+// sums, and signals between queues. What computes is the device's own kernels
 // (executor/plan_kernel.h).
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/stream.h"
-#include "ir/chunk_plan.h"
+#include "ir/plans/chunk_plan.h"
 
 namespace asyra {
 

@@ -6,11 +6,11 @@
 
 #include "executor/train/checkpoint_layout.h"
 #include "executor/train/part_checksum.h"
-#include "ir/shard_reader.h"
 #include "ir/support/file.h"
 #include "ir/support/json_object.h"
 #include "ir/support/status.h"
 #include "ir/training_names.h"
+#include "ir/weights/shard_reader.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {

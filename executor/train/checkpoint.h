@@ -25,7 +25,7 @@
 #include "executor/comm/communicator.h"
 #include "ir/program.h"
 #include "ir/weight_origin.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

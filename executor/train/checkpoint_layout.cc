@@ -4,9 +4,9 @@
 #include <set>
 
 #include "executor/train/part_checksum.h"
-#include "ir/safetensors.h"
 #include "ir/support/json_object.h"
 #include "ir/support/status.h"
+#include "ir/weights/safetensors.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {

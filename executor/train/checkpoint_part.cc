@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "executor/train/part_checksum.h"
-#include "ir/shard_runs.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "ir/weights/shard_runs.h"
 
 namespace asyra {
 namespace {

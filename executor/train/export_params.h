@@ -9,7 +9,7 @@
 #include "executor/state_set.h"
 #include "executor/train/checkpoint.h"
 #include "ir/program.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

@@ -6,9 +6,9 @@
 
 #include "absl/algorithm/container.h"
 #include "executor/executor.h"
-#include "ir/shard_reader.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/shard_reader.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 namespace {

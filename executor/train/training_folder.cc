@@ -11,7 +11,7 @@
 #include "ir/support/file.h"
 #include "ir/support/json_object.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {

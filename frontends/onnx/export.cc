@@ -8,9 +8,9 @@
 
 #include "frontends/onnx/reader.h"
 #include "frontends/onnx/tensor_proto.h"
-#include "ir/shard_reader.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "ir/weights/shard_reader.h"
 #include "onnx/onnx.pb.h"
 
 namespace asyra {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

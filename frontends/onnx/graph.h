@@ -12,7 +12,7 @@
 #include "ir/builder.h"
 #include "ir/op_sources.h"
 #include "ir/weight_origin.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra::onnx_import {
 

@@ -1,6 +1,6 @@
 // What copy engines of GPUs can carry, and between which of them: the one rule
 // that passes, costs and executors go by. How the devices of a group reach each
-// other is told by the machine's description (simulator/collective_cost.h)
+// other is told by the machine's description (simulator/cost/collective_cost.h)
 // before a program runs, and by the ranks (Communicator::CopyEngineObstacle)
 // when it does.
 #pragma once

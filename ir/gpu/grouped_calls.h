@@ -1,5 +1,5 @@
-// How chunks that consist of several contiguous runs (ir/contiguous_runs.h) are
-// given to the collective library.
+// How chunks that consist of several contiguous runs
+// (ir/weights/contiguous_runs.h) are given to the collective library.
 #pragma once
 
 #include <cstdint>

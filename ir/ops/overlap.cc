@@ -2,9 +2,9 @@
 // communication of the others. What it computes follows from its body.
 #include "ir/overlap.h"
 
-#include "ir/fused_reduction.h"
 #include "ir/ops/op_list.h"
-#include "ir/overlap_shape.h"
+#include "ir/plans/fused_reduction.h"
+#include "ir/plans/overlap_shape.h"
 #include "ir/support/status.h"
 
 namespace asyra::ops {

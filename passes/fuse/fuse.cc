@@ -12,7 +12,7 @@
 #include "passes/fuse/epilogue_clusters.h"
 #include "passes/fuse/fusion_clusters.h"
 #include "passes/fuse/norm_residuals.h"
-#include "simulator/simulate.h"
+#include "simulator/replay/simulate.h"
 
 namespace asyra {
 namespace {

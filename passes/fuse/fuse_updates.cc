@@ -10,7 +10,7 @@
 #include "ir/happens_before.h"
 #include "ir/multi_adamw.h"
 #include "ir/printer.h"
-#include "simulator/simulate.h"
+#include "simulator/replay/simulate.h"
 
 namespace asyra {
 namespace {

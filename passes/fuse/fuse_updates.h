@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/program.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/program.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 

@@ -2,7 +2,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "ir/interpreter.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "passes/analysis/op_shape.h"
 
 namespace asyra {

@@ -5,7 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 namespace {

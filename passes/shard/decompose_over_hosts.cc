@@ -10,7 +10,7 @@
 #include "ir/copy_engine.h"
 #include "ir/split_axes.h"
 #include "ir/support/status.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 namespace {

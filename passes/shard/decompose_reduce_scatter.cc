@@ -2,7 +2,7 @@
 
 #include "ir/builder.h"
 #include "ir/support/status.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/builder.h"
 #include "ir/support/status.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 namespace {

@@ -15,7 +15,7 @@
 #include "passes/shard/axis_roles.h"
 #include "passes/shard/padded_sizes.h"
 #include "passes/shard/partition.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 
 namespace asyra {
 

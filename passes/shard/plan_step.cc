@@ -15,8 +15,8 @@
 #include "passes/shard/solve_axes.h"
 #include "passes/shard/zero.h"
 #include "passes/train/differentiate.h"
-#include "simulator/cost_model.h"
-#include "simulator/library_memory.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/replay/library_memory.h"
 
 namespace asyra {
 namespace {

@@ -7,7 +7,7 @@
 #include "ir/interpreter.h"
 #include "ir/support/exporter_names.h"
 #include "ir/weight_origin.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "passes/train/constant_data.h"
 
 namespace asyra {

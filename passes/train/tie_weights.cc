@@ -10,7 +10,7 @@
 #include "ir/support/name_pattern.h"
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 namespace {

@@ -17,8 +17,8 @@
 #include "executor/train/token_reader.h"
 #include "executor/tuning/tuning_file.h"
 #include "gtest/gtest.h"
-#include "ir/weight_store.h"
-#include "simulator/cost_table.h"
+#include "ir/weights/weight_store.h"
+#include "simulator/cost/cost_table.h"
 #include "tests/attacks/attack.h"
 #include "tests/train/small_training.h"
 

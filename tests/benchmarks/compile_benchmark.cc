@@ -6,16 +6,17 @@
 
 #include "benchmark/benchmark.h"
 #include "frontends/onnx/import.h"
-#include "ir/shard_reader.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
-#include "ir/weight_store.h"
+#include "ir/verify/verifier.h"
+#include "ir/weights/shard_reader.h"
+#include "ir/weights/weight_store.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule/merge_tiles.h"
-#include "passes/schedule/schedule.h"
-#include "simulator/simulate.h"
+#include "passes/schedule/tile/merge_tiles.h"
+#include "passes/search/schedule.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/replay/simulate.h"
 #include "tests/support/sparse_weights.h"
 
 namespace asyra {

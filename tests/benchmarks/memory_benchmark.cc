@@ -5,15 +5,16 @@
 // arena of these lifetimes is; `simulated`, the arena that the simulator
 // expects of the scheduled program, less what is outside of the arena here.
 #include "benchmark/benchmark.h"
-#include "ir/memory_blocks.h"
-#include "ir/place_blocks.h"
+#include "ir/memory/memory_blocks.h"
+#include "ir/memory/place_blocks.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule/plan_memory.h"
-#include "simulator/simulate.h"
+#include "passes/schedule/memory/plan_memory.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/replay/simulate.h"
 
 namespace asyra {
 namespace {

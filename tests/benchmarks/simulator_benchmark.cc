@@ -6,13 +6,14 @@
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule/bucket.h"
-#include "passes/schedule/list_scheduler.h"
-#include "passes/schedule/order_search.h"
-#include "passes/schedule/reorder.h"
-#include "passes/schedule/schedule.h"
-#include "simulator/exposure.h"
-#include "simulator/simulate.h"
+#include "passes/schedule/order/list_scheduler.h"
+#include "passes/schedule/order/order_search.h"
+#include "passes/schedule/order/reorder.h"
+#include "passes/schedule/tile/bucket.h"
+#include "passes/search/schedule.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/replay/exposure.h"
+#include "simulator/replay/simulate.h"
 
 namespace asyra {
 namespace {

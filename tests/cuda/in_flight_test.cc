@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/support/parse.h"
 
 namespace asyra {

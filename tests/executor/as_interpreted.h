@@ -6,7 +6,7 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "tests/support/fixture.h"
 
 namespace asyra {

@@ -7,7 +7,7 @@
 #include "executor/state_set.h"
 #include "gmock/gmock.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/executor/ranks.h"
 #include "tests/ir/op_case.h"
 

@@ -5,7 +5,7 @@
 #include "ir/builder.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "tests/ir/op_case.h"
 
 namespace asyra {

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "tests/executor/as_interpreted.h"
 #include "tests/executor/ranks.h"
 

@@ -1,12 +1,13 @@
 // The simulator estimates the bytes that executors pack: counted while they
 // run.
-#include "ir/plan_packing.h"
+#include "ir/plans/plan_packing.h"
 
 #include <atomic>
 
 #include "ir/gpu/vector_bytes.h"
 #include "ir/support/status.h"
-#include "simulator/plan_cost.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/cost/plan_cost.h"
 #include "tests/executor/plan_programs.h"
 #include "tests/executor/ranks.h"
 #include "tests/support/forwarding.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "ir/overlap_shape.h"
-#include "tests/ir/plan_case.h"
+#include "ir/plans/overlap_shape.h"
+#include "tests/ir/plans/plan_case.h"
 
 namespace asyra {
 

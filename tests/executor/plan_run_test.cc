@@ -5,7 +5,7 @@
 
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/trace.h"
-#include "ir/plan_interpreter.h"
+#include "ir/plans/plan_interpreter.h"
 #include "ir/support/status.h"
 #include "tests/executor/plan_programs.h"
 #include "tests/executor/ranks.h"

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "tests/executor/runnable.h"
 
 namespace asyra {

@@ -1,11 +1,12 @@
-// Random scheduled programs (tests/simulator/random_program.h) that can run.
+// Random scheduled programs (tests/simulator/replay/random_program.h) that can
+// run.
 #pragma once
 
 #include "absl/strings/str_replace.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
-#include "tests/simulator/random_program.h"
+#include "ir/verify/verifier.h"
+#include "tests/simulator/replay/random_program.h"
 
 namespace asyra {
 

@@ -3,7 +3,7 @@
 
 #include "executor/cpu/cpu_device.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/executor/ranks.h"
 
 namespace asyra {

@@ -14,7 +14,7 @@
 #include "ir/parser.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace asyra {
 namespace {

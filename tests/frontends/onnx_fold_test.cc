@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"
 #include "ir/support/check.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/frontends/model_builder.h"
 
 namespace asyra {

@@ -1,7 +1,7 @@
 // Models that cannot be imported, and the roles and names of those that can.
 #include "gmock/gmock.h"
 #include "ir/support/check.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/frontends/model_builder.h"
 
 namespace asyra {

@@ -5,8 +5,8 @@
 #include "frontends/onnx/import.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
-#include "ir/verifier.h"
-#include "ir/weight_store.h"
+#include "ir/verify/verifier.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 namespace {

@@ -1,7 +1,7 @@
 // Inputs are data, unless the file is an export without its weights.
 #include "gmock/gmock.h"
 #include "ir/support/check.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/frontends/model_builder.h"
 
 namespace asyra {

@@ -8,7 +8,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace asyra;

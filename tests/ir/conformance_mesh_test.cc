@@ -2,7 +2,7 @@
 // with them.
 #include <cmath>
 
-#include "tests/ir/half_by_half.h"
+#include "tests/ir/plans/half_by_half.h"
 
 namespace asyra {
 namespace {

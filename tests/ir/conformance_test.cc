@@ -4,7 +4,7 @@
 // mesh.
 #include <cmath>
 
-#include "tests/ir/half_by_half.h"
+#include "tests/ir/plans/half_by_half.h"
 
 namespace asyra {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/ir/planted_bug.h"
+#include "tests/ir/plans/planted_bug.h"
 
 namespace asyra {
 namespace {

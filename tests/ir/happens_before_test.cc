@@ -7,7 +7,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace asyra {
 namespace {

@@ -2,11 +2,11 @@
 // tested by chunk_plan_test.cc.
 #include "ir/overlap.h"
 
-#include "ir/overlap_shape.h"
-#include "ir/plan_interpreter.h"
+#include "ir/plans/overlap_shape.h"
+#include "ir/plans/plan_interpreter.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
-#include "tests/ir/half_by_half.h"
+#include "ir/verify/verifier.h"
+#include "tests/ir/plans/half_by_half.h"
 
 namespace asyra {
 namespace {

@@ -1,8 +1,8 @@
 // The text of overlaps with long bodies and all attributes round-trips.
-#include "ir/overlap_shape.h"
-#include "ir/verifier.h"
+#include "ir/plans/overlap_shape.h"
+#include "ir/verify/verifier.h"
 #include "tests/ir/one_op.h"
-#include "tests/ir/plan_case.h"
+#include "tests/ir/plans/plan_case.h"
 
 namespace asyra {
 namespace {

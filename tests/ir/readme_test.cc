@@ -8,7 +8,7 @@
 #include "ir/op_def.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace asyra {
 namespace {

@@ -8,8 +8,9 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
-#include "ir/weight_store.h"
+#include "ir/verify/verifier.h"
+#include "ir/weights/find_as_read.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 namespace {

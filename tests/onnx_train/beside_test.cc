@@ -16,7 +16,7 @@
 #include "passes/shard/padded_sizes.h"
 #include "tests/onnx_train/read_sites.h"
 #include "tests/support/sanitized.h"
-#include "tools/training.h"
+#include "tools/train/training.h"
 
 namespace asyra {
 namespace {

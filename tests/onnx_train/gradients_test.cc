@@ -17,7 +17,7 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "ir/weight_origin.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"

@@ -9,7 +9,7 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "models/llama.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"

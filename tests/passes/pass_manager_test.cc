@@ -11,8 +11,8 @@
 #include "ir/support/check.h"
 #include "ir/support/file.h"
 #include "passes/pipeline.h"
-#include "simulator/cost_model.h"
-#include "simulator/machine.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/machine/machine.h"
 #include "tests/support/costs.h"
 
 namespace asyra {

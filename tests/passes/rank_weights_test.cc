@@ -4,13 +4,13 @@
 #include <filesystem>
 
 #include "gtest/gtest.h"
-#include "ir/shard_reader.h"
 #include "ir/support/check.h"
-#include "ir/weight_store.h"
+#include "ir/weights/shard_reader.h"
+#include "ir/weights/weight_store.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 #include "tests/support/costs.h"
 #include "tests/support/sparse_weights.h"
 

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "passes/raise/canonicalize.h"
 #include "tests/support/untyped.h"
 

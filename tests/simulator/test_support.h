@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
-#include "simulator/simulate.h"
+#include "simulator/replay/simulate.h"
 #include "tests/support/parse.h"
 
 namespace asyra {

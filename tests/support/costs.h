@@ -5,8 +5,9 @@
 
 #include "ir/program.h"
 #include "ir/support/check.h"
-#include "simulator/cost_model.h"
-#include "simulator/machine.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/machine/machine.h"
 
 namespace asyra {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "simulator/costed_program.h"
+#include "simulator/replay/costed_program.h"
 
 namespace asyra {
 

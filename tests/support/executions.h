@@ -1,8 +1,8 @@
 // All executions of a small allocated program: an oracle for the static checks
-// of ir/verifier.h that knows nothing of happens-before. One rank is executed,
-// op by op in every order that its streams and waits allow, each op taking
-// from its begin to its end to read and write, and what each byte holds is
-// followed.
+// of ir/verify/verifier.h that knows nothing of happens-before. One rank is
+// executed, op by op in every order that its streams and waits allow, each op
+// taking from its begin to its end to read and write, and what each byte holds
+// is followed.
 #pragma once
 
 #include <string>

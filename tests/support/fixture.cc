@@ -12,8 +12,8 @@
 #include "ir/printer.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
-#include "ir/weight_store.h"
+#include "ir/verify/verifier.h"
+#include "ir/weights/weight_store.h"
 #include "tests/support/differences.h"
 
 namespace asyra {

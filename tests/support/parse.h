@@ -9,7 +9,7 @@
 #include "ir/parser.h"
 #include "ir/program.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace asyra {
 

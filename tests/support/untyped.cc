@@ -10,7 +10,7 @@
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/support/fixture.h"
 
 namespace asyra {

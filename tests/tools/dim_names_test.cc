@@ -5,7 +5,7 @@
 #include "ir/support/check.h"
 #include "tests/frontends/model_builder.h"
 #include "tools/compile.h"
-#include "tools/step_shape.h"
+#include "tools/report/step_shape.h"
 
 namespace asyra {
 namespace {

@@ -1,4 +1,4 @@
-#include "passes/mesh_order.h"
+#include "passes/search/mesh_order.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "passes/strategy_search.h"
+#include "passes/search/strategy_search.h"
 
 #include <algorithm>
 
@@ -6,7 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
-#include "simulator/machine.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/machine/machine.h"
 #include "tools/compile.h"
 
 namespace asyra {

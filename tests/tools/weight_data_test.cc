@@ -7,10 +7,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/parser.h"
-#include "ir/shard_reader.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/shard_reader.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 namespace {

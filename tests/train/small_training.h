@@ -11,10 +11,10 @@
 #include "ir/support/check.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "models/models.h"
 #include "tests/executor/train/checkpoint_case.h"
-#include "tools/training.h"
+#include "tools/train/training.h"
 
 namespace asyra {
 

@@ -11,7 +11,7 @@
 #include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/training_names.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "passes/pass_manager.h"
 #include "tests/support/costs.h"
 #include "tests/support/process_size.h"

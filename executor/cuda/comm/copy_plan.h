@@ -5,7 +5,7 @@
 //
 // Every post of a step has a flag of its own at the GPU that waits, which
 // clears it; the verifier proves that it is not set again before
-// (ir/verify_plan.h).
+// (ir/plans/verify_plan.h).
 //
 // A GPU has fewer hardware connections than streams, and than graphs have
 // branches. What shares one runs in any order that events allow, so that a wait

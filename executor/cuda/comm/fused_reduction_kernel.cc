@@ -7,8 +7,8 @@
 #include "executor/cuda/device/element.h"
 #include "executor/cuda/kernels/kernel_list.h"
 #include "executor/strides.h"
-#include "ir/fused_reduction.h"
 #include "ir/gpu/vector_bytes.h"
+#include "ir/plans/fused_reduction.h"
 
 namespace asyra::cuda {
 namespace {

@@ -1,5 +1,5 @@
-// An overlap of form one_kernel (ir/fused_reduction.h) as a generated kernel
-// over the memory of all members (codegen/peer_code.h).
+// An overlap of form one_kernel (ir/plans/fused_reduction.h) as a generated
+// kernel over the memory of all members (codegen/peer_code.h).
 #pragma once
 
 #include <memory>

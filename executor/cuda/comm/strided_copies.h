@@ -1,4 +1,4 @@
-// Copies of boxes of tensors (ir/chunk_plan.h) as strided copies.
+// Copies of boxes of tensors (ir/plans/chunk_plan.h) as strided copies.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
-#include "ir/random_tensors.h"
 #include "ir/support/status.h"
+#include "ir/weights/random_tensors.h"
 #include "tests/support/parse.h"
 
 namespace asyra {

@@ -8,6 +8,7 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "frontends/onnx/import.h"
 #include "passes/compile.h"
+#include "simulator/cost/load_machine.h"
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "executor/cuda/device/cuda_platform.h"
 #include "frontends/onnx/import.h"
 #include "passes/compile.h"
+#include "simulator/cost/load_machine.h"
 
 namespace {
 

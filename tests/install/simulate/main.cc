@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "ir/parser.h"
-#include "simulator/machine.h"
-#include "simulator/simulate.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/machine/machine.h"
+#include "simulator/replay/simulate.h"
 
 namespace {
 

@@ -9,8 +9,9 @@
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "simulator/cost_model.h"
-#include "simulator/machine.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/machine/machine.h"
 
 namespace asyra {
 namespace {

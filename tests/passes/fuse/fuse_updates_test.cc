@@ -5,8 +5,8 @@
 #include "gtest/gtest.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
-#include "simulator/simulate.h"
+#include "ir/verify/verifier.h"
+#include "simulator/replay/simulate.h"
 #include "tests/support/costs.h"
 
 namespace asyra {

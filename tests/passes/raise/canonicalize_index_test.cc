@@ -1,6 +1,6 @@
 // Reads and writes at positions that are known.
 #include "gmock/gmock.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/passes/canonical.h"
 
 namespace asyra {

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "ir/interpreter.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "passes/raise/raise_activation.h"
 #include "passes/raise/raise_attention.h"
 #include "passes/raise/raise_norm.h"

@@ -1,6 +1,6 @@
 // What needs no knowledge of shapes: dead ops, repeats, identities, constants.
 #include "gmock/gmock.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/passes/canonical.h"
 
 namespace asyra {

@@ -1,7 +1,7 @@
 #include "passes/raise/raise_attention.h"
 
 #include "gmock/gmock.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/passes/transformed.h"
 
 namespace asyra {

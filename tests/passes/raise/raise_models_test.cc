@@ -8,7 +8,7 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"

@@ -1,6 +1,6 @@
 #include "passes/raise/raise_rotary.h"
 
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/passes/transformed.h"
 
 namespace asyra {

@@ -12,7 +12,8 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/load_machine.h"
 
 namespace asyra {
 namespace {

@@ -13,7 +13,7 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "tests/ir/op_case.h"
 
 namespace asyra {

@@ -9,9 +9,9 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "models/models.h"
-#include "simulator/cost_model.h"
+#include "simulator/cost/cost_model.h"
 #include "tests/support/costs.h"
 #include "tests/support/parse.h"
 

@@ -8,11 +8,12 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "models/models.h"
 #include "passes/shard/partition.h"
-#include "simulator/cost_model.h"
-#include "simulator/machine.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/load_machine.h"
+#include "simulator/machine/machine.h"
 
 namespace asyra {
 namespace {

@@ -9,7 +9,7 @@
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "passes/train/parameter_choice.h"
 #include "tests/support/untyped.h"
 

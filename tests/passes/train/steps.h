@@ -7,7 +7,7 @@
 #include "ir/interpreter.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 
 namespace asyra {
 

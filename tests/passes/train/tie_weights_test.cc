@@ -6,9 +6,9 @@
 #include "ir/interpreter.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "ir/weight_origin.h"
-#include "ir/weight_store.h"
+#include "ir/weights/weight_store.h"
 #include "tests/support/untyped.h"
 
 namespace asyra {

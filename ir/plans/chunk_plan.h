@@ -1,0 +1,159 @@
+// A chunk plan: how the ranks of a group carry out the body of an `overlap` op
+// (ir/overlap.h) in pieces, each communicated while others are computed. Pure
+// data, for all ranks at once: made by templates (ir/plans/plan_templates.h) or
+// written by hand, proven by ir/plans/verify_plan.h, interpreted by
+// ir/plans/plan_interpreter.h, executed and simulated elsewhere.
+//
+// Every rank has queues, which run their steps in order and otherwise at the
+// same time. Order between queues, of one rank or of several, comes from
+// signals alone. All regions are in coordinates of the global value, so that a
+// copy moves a box to the same box of another buffer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/body.h"
+#include "ir/type.h"
+
+namespace asyra {
+
+// Of a tensor: in each dimension, the first index and how many.
+struct Box {
+  Shape start, size;
+
+  int rank() const { return static_cast<int>(size.size()); }
+  int64_t elements() const { return NumElements(size); }
+  bool Contains(const Box& other) const;
+  friend bool operator==(const Box& a, const Box& b) {
+    return a.start == b.start && a.size == b.size;
+  }
+};
+// Of size 0 in some dimension where they do not overlap. Equal ranks.
+Box Intersection(const Box& a, const Box& b);
+std::string ToString(const Box& box);  // "[0:4, 8:16]"
+
+// Copies the box `what` from a tensor that holds the box `from_box`, dense and
+// row-major, to one that holds `to_box`. Both contain it.
+void CopyBox(const std::byte* from, const Box& from_box, std::byte* to,
+             const Box& to_box, const Box& what, int64_t element_bytes);
+// Whether `what` is one run of bytes in a tensor that holds `box`, and at which
+// element it begins.
+bool IsContiguous(const Box& what, const Box& box);
+int64_t FirstElement(const Box& what, const Box& box);
+
+// Members of the group, as bits.
+using RankSet = uint64_t;
+inline constexpr int kMaxPlanRanks = 64;
+inline RankSet OnlyRank(int rank) { return RankSet{1} << rank; }
+inline RankSet AllRanks(int ranks) {
+  return ranks == kMaxPlanRanks ? ~RankSet{0} : OnlyRank(ranks) - 1;
+}
+
+// Memory of one rank that holds a box of a value of the body, or the sum of
+// some ranks' summands of it.
+struct PlanBuffer {
+  enum Role : uint8_t {
+    kOperand,  // number `index` of the op: complete from the beginning
+    kResult,   // number `index` of the op: to be complete at the end
+    kScratch,  // in the workspace
+  };
+  Role role = kScratch;
+  int index = 0;
+  int value = 0;  // of the body
+  Box box;
+  RankSet summands = 0;  // of all ranks: the value itself
+  int64_t offset = -1;   // of scratch: bytes into the workspace
+};
+
+struct PlanRegion {
+  int rank = 0;
+  int buffer = 0;  // of that rank
+  Box box;
+};
+
+struct PlanStep {
+  enum Kind : uint8_t {
+    kPiece,  // op `op` of the body on boxes of its operands; a matmul may read
+             // one more, of its result's shape, which it adds to that
+    kCopy,   // reads[0] to `write`, one of them on this rank
+    kSum,    // the sum of `reads`, in this order
+    kWait,   // until `signal` has been posted `count` times
+    kPost,   // posts `signal` for the `count`-th time
+  };
+  Kind kind = kPiece;
+  int queue = 0;
+  int op = -1;
+  std::vector<PlanRegion> reads;
+  PlanRegion write;
+  int signal = -1;
+  int count = 0;
+};
+
+// From one queue to another. One poster each: a count means a place in the
+// poster's order, also where one rank has begun the next step already.
+struct PlanSignal {
+  int from_rank = 0, from_queue = 0;
+  int to_rank = 0, to_queue = 0;
+};
+
+struct PlanQueue {
+  std::string name;
+  bool computes = false;  // else it copies
+};
+
+struct ChunkPlan {
+  int ranks = 1;
+  Body body;
+  // Of the values of the body, over a mesh of one axis, that of the group.
+  std::vector<Type> types;
+  std::vector<PlanQueue> queues;                 // of every rank
+  std::vector<std::vector<PlanBuffer>> buffers;  // by rank
+  std::vector<PlanSignal> signals;
+  // By rank, in an order in which they may be issued: steps of a queue in the
+  // order in which it runs them.
+  std::vector<std::vector<PlanStep>> steps;
+  int64_t workspace_bytes = 0;  // of each rank
+
+  const PlanBuffer& buffer(const PlanRegion& region) const {
+    return buffers[region.rank][region.buffer];
+  }
+  DType dtype(const PlanRegion& region) const {
+    return types[buffer(region).value].dtype;
+  }
+};
+
+// The part of a value that a rank holds, `type` being over the group's axis.
+Box BoxOf(const Type& type, int rank, int ranks);
+int64_t BytesOf(const ChunkPlan& plan, const PlanBuffer& buffer);
+
+// For each value of the body the first of those that are globally the same:
+// collectives change where a value is, not what it is.
+std::vector<int> SameValues(const Body& body);
+
+// Whether a piece adds a box to what its op computes.
+bool AddsToResult(const ChunkPlan& plan, const PlanStep& step);
+
+// What a piece computes, over the types of its boxes: its op, or a fusion of
+// that and an add.
+class PieceCall {
+ public:
+  PieceCall(const ChunkPlan& plan, const PlanStep& piece);
+  PieceCall(const PieceCall&) = delete;
+  PieceCall& operator=(const PieceCall&) = delete;
+  const OpCall& call() const { return call_; }
+
+ private:
+  std::vector<Type> operands_;
+  Type result_;
+  bool adds_;
+  AttrMap attrs_;
+  OpCall call_;
+};
+
+// "rank 1, step 7, on compute: matmul of %2[4:8, 0:6]".
+std::string Describe(const ChunkPlan& plan, int rank, int step);
+
+}  // namespace asyra

@@ -1,0 +1,35 @@
+// Which boxes of the steps of a chunk plan (ir/plans/chunk_plan.h) kernels take
+// where they are, and which are packed: copied to dense memory before a kernel
+// reads them, or from there after it wrote them. A matmul also reads rows that
+// are further apart than they are long, as the columns of a gradient are. The
+// one rule of executors, which copy, and of costs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/plans/chunk_plan.h"
+
+namespace asyra {
+
+// Of one step that computes.
+struct StepPacking {
+  // Where each box is dense: bytes into a part of the workspace that steps
+  // share, or -1: in its buffer.
+  std::vector<int64_t> reads;
+  // By read: elements from one row (of the last dimension) to the next, where
+  // it is read in its buffer and not dense; 0: dense.
+  std::vector<int64_t> row_strides;
+  int64_t write = -1;
+  int64_t workspace_bytes = 0;
+  // Bytes that each copy moves. A view, which has no kernel, is a copy of what
+  // it reads.
+  std::vector<int64_t> copies;
+};
+
+// A box is dense in its buffer where it is one run of bytes that begins at a
+// multiple of `alignment`. Nothing for steps that do not compute.
+StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
+                          int64_t alignment);
+
+}  // namespace asyra

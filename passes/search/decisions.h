@@ -1,0 +1,71 @@
+// What is decided of a tiled program beside its order: which streams it has,
+// what carries its collectives, how many SMs its matmuls leave. Each decision
+// is a pass with some settings, and one record here. The search walks the list
+// (candidate_search.h), and a plan holds the passes that were decided on
+// (candidate.h): neither knows a decision by name.
+//
+// Three decisions are not records, since a record is one setting for a whole
+// candidate, taken before its order is searched:
+// - How many CTAs a collective gets (assign_streams.h): the best number depends
+//   on what is beside it, so it is chosen in the order that was found, for one
+//   class of collectives after the other. As settings of a candidate, numbers
+//   for classes would multiply, and each would take its part of the steps.
+// - Whether reductions are decomposed (decompose_reduce_scatter.h): that
+//   changes what can be fused, and so the program that all candidates are made
+//   of (strategy_search.h).
+// - Which collectives are joined (bucket.h): each join is tried alone, in the
+//   order that was found, and the set that pays most is taken.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "passes/pass_manager.h"
+#include "simulator/machine/machine.h"
+
+namespace asyra {
+
+// One way to decide, beside leaving everything as it is.
+struct Setting {
+  std::string name;  // ", SM margin 8", as it follows a candidate's name
+  PassRun pass;
+};
+
+struct Decision {
+  std::string_view pass;
+  std::vector<Setting> settings;
+  // Whether its pass moves ops to other streams; else it sets attributes, which
+  // come after everything that changes ops.
+  bool moves_ops = false;
+  // Whether it makes other ops of some, or orders the text anew; `moves_ops` is
+  // set too.
+  bool changes_ops = false;
+  // Whether values then share fewer bytes: on several streams, less is ordered.
+  bool costs_memory = false;
+  // Whether it can pay for a program on a machine; null: for any.
+  bool (*is_for)(const Program& program, const Machine& machine) = nullptr;
+  // How many of the best candidates it is tried on; 0: on the best of each that
+  // differ in the passes of `best_of_each`.
+  size_t tried = 0;
+  std::vector<std::string_view> best_of_each;
+  // How many of what comes out are searched further.
+  size_t kept = 0;
+  // Tried on the candidate without tiles too, in addition to everything else.
+  bool is_extra = false;
+  // Only if the options open it (ScheduleOptions::opened).
+  bool on_request = false;
+};
+
+// In the order in which they are tried.
+absl::Span<const Decision> Decisions();
+
+// The passes of decisions that `text` names (name_list.h). Error:
+// InvalidArgument for what is none.
+absl::StatusOr<std::vector<std::string>> DecisionsNamed(
+    const std::string& text);
+
+}  // namespace asyra

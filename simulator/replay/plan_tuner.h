@@ -1,0 +1,32 @@
+// Chooses the shape of a chunk plan: parts, groups and where sums are added, by
+// simulation (plan_cost.h), corrected by what was measured of such plans.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ir/body.h"
+#include "ir/plans/plan_templates.h"
+#include "simulator/cost/cost_model.h"
+
+namespace asyra {
+
+struct OverlapTuning {
+  PlanShape shape;
+  double time_us = 0;  // 0: there is no plan
+};
+
+// The `most` fastest of the direct shapes with this order, fastest first: of 1,
+// 2 or 4 parts, sums apart or in pieces; groups none, of equal sizes, or those
+// of plan_groups.h at the costs of these. Their plans are proven. None is
+// pulled: GPUs do not carry those out (copy_plan.h). `operands`, distributed
+// over the mesh of `costs`, are the overlap's.
+std::vector<OverlapTuning> FastestOverlaps(const Body& body,
+                                           absl::Span<const Type> operands,
+                                           PlanOrder order,
+                                           const CostModel& costs, size_t most);
+// The first of them.
+OverlapTuning TuneOverlap(const Body& body, absl::Span<const Type> operands,
+                          PlanOrder order, const CostModel& costs);
+
+}  // namespace asyra
