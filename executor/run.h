@@ -61,7 +61,8 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<Tensor> outputs;  // global, of the last step
-  // Each of the slowest rank: from its inputs on the device to its outputs there.
+  // Each of the slowest rank: from its inputs on the device to its outputs
+  // there.
   std::vector<double> step_us;
   // What copying takes, of the slowest rank: inputs to the device, before each
   // step, and outputs to the host, after the last one.

@@ -14,7 +14,7 @@ namespace asyra {
 
 // Results of one rank for one program.
 struct RankResult {
-  std::vector<Tensor> outputs;  // its shards
+  std::vector<Tensor> outputs;             // its shards
   std::vector<double> step_us, inputs_us;  // by step
   double outputs_us = 0;                   // after the last one
 };

@@ -82,8 +82,8 @@ std::string Memory(const Profile& profile) {
     filled += fmt::format("{}{} {}", filled.empty() ? "" : ", ", kind,
                           BytesText(bytes));
   }
-  BytesColumn unit(
-      std::max({profile.peak_bytes, profile.arena_bytes, profile.device_bytes}));
+  BytesColumn unit(std::max(
+      {profile.peak_bytes, profile.arena_bytes, profile.device_bytes}));
   std::string text = Row("peak memory", unit.Text(profile.peak_bytes), filled);
   if (profile.device_bytes > 0) {
     text += Row("  in an arena", unit.Text(profile.arena_bytes),

@@ -51,9 +51,9 @@ std::string TimesText(const RunResult& run) {
           : fmt::format("{} steps: median {}, min {}, max {}\n",
                         run.step_us.size(), unit.Text(times.median_us),
                         unit.Text(times.min_us), unit.Text(times.max_us));
-  return text + fmt::format(
-                    "copies, not part of a step: inputs {}, outputs {}\n",
-                    unit.Text(inputs_us), unit.Text(run.outputs_us));
+  return text +
+         fmt::format("copies, not part of a step: inputs {}, outputs {}\n",
+                     unit.Text(inputs_us), unit.Text(run.outputs_us));
 }
 
 std::string RunText(const RunResult& run) {

@@ -45,10 +45,10 @@ TEST(RunReport, TakesEqualTimesForEqual) {
 
 TEST(RunReport, CopiesAreNotPartOfAStep) {
   std::string text = TextAgainst({"old.asyra", Steps({1550, 1550, 1550})});
-  EXPECT_THAT(
-      text, HasSubstr("3 steps: median 1.00 ms, min 0.90 ms, max 1.10 ms\n"
-                      "copies, not part of a step: inputs 5.70 ms, outputs "
-                      "0.04 ms\n"));
+  EXPECT_THAT(text,
+              HasSubstr("3 steps: median 1.00 ms, min 0.90 ms, max 1.10 ms\n"
+                        "copies, not part of a step: inputs 5.70 ms, outputs "
+                        "0.04 ms\n"));
   // The unit of a column is that of its largest time.
   EXPECT_THAT(text, HasSubstr("    1.00 ms    0.90 ms 1.000x\n"));
   EXPECT_THAT(text, HasSubstr("    1.55 ms    1.55 ms 1.550x\n"));
