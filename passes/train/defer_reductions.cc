@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 #include "ir/training_names.h"
 #include "passes/train/split_sums.h"
@@ -25,7 +26,7 @@ class Deferrer {
     for (const Input& input : program_.inputs) {
       if (input.role == InputRole::kState &&
           IsAccumulated(program_.value_name(input.value)) &&
-          program_.type(input.value).rank() > 0 && IsOpen(input.value)) {
+          program_.type(input.value).rank() > 0) {
         count += Defer(input.value);
       }
     }
@@ -34,10 +35,28 @@ class Deferrer {
   }
 
  private:
-  bool IsOpen(ValueId state) const {
-    if (axes_ == nullptr) return true;
+  // Those of `reduced` over which parts of the state are not to be kept, as the
+  // other program has the sum there.
+  AxisList SummedForEach(ValueId state, const AxisList& reduced) const {
+    if (axes_ == nullptr) return {};
     auto wanted = axes_->find(program_.value_name(state));
-    return wanted == axes_->end() || !wanted->second.empty();
+    if (wanted == axes_->end()) return {};
+    AxisList summed;
+    for (AxisId axis : reduced) {
+      if (!absl::c_linear_search(wanted->second, axis)) summed.push_back(axis);
+    }
+    return summed;
+  }
+
+  // Leaves the op a sum over `axes` alone.
+  void SumOver(int reduce, const AxisList& axes) {
+    Op& op = program_.ops[reduce];
+    AxisList left;
+    for (AxisId axis : program_.type(op.operands[0]).partial) {
+      if (!absl::c_linear_search(axes, axis)) left.push_back(axis);
+    }
+    program_.values[op.results[0]].type.partial = left;
+    op.attrs.Set("axes", axes);
   }
 
   bool Defer(ValueId state) {
@@ -57,8 +76,15 @@ class Deferrer {
         !IsReadOnce(whole) || !IsReadOnce(reduced) || !IsOnlyKept(sum, state)) {
       return false;
     }
-    ValueId part = program_.ops[reduce].operands[0];
-    gone_[reduce] = true;
+    const auto& over = program_.ops[reduce].attrs.Get<AxisList>("axes");
+    AxisList each = SummedForEach(state, over);
+    if (each.size() == over.size() ||
+        (!each.empty() && !def_use_.uses[sum].empty())) {
+      return false;
+    }
+    ValueId part = each.empty() ? program_.ops[reduce].operands[0] : reduced;
+    if (each.empty()) gone_[reduce] = true;
+    if (!each.empty()) SumOver(reduce, each);
     if (reshape >= 0) {
       program_.ops[reshape].operands = {part};
       program_.values[whole].type.partial = program_.type(part).partial;

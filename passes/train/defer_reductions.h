@@ -20,11 +20,11 @@ namespace asyra {
 // what they would be without others. Numbers, such as the sum of losses, are
 // not worth it: programs of one training may compute them in other ways, and
 // would not agree on the state. With `sums` (split_sums.h) the states are those
-// of another program of the training: what is summed there for each batch is so
-// here, and what devices there have parts of is split here, too. A gradient
-// that is reduce_scattered
-// (shard/zero.h, level 2 and above) is so for each batch: kept whole, its sums
-// would take the memory that cutting it saves.
+// of another program of the training: what is summed there for each batch, over
+// all axes or over some, is so here, and what devices there have parts of is
+// split here, too. A gradient that is reduce_scattered (shard/zero.h, level 2
+// and above) is so for each batch: kept whole, its sums would take the memory
+// that cutting it saves.
 absl::StatusOr<bool> DeferReductions(Program& program,
                                      const PassOptions& options,
                                      PassContext& context);
