@@ -6,8 +6,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -32,7 +36,34 @@ void OpenStandardDescriptors() {
   }
 }
 
+std::string Coloured(std::string_view text) {
+  constexpr std::string_view kBad = "\x1b[1;31m", kGood = "\x1b[32m",
+                             kPlain = "\x1b[0m";
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"DOES NOT FIT", kBad},
+      {"MORE time", kBad},
+      {"check failed", kBad},
+      {"check passed", kGood},
+      {"ok: within", kGood}};
+  std::string coloured(text);
+  for (auto [words, colour] : kWords) {
+    coloured = absl::StrReplaceAll(
+        coloured, {{words, absl::StrCat(colour, words, kPlain)}});
+  }
+  return coloured;
+}
+
+bool ShowsColours(int descriptor) {
+  const char* none = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(descriptor) != 0 && (none == nullptr || *none == '\0') &&
+         terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
 void PrintText(std::string_view text) {
+  static const bool colours = ShowsColours(STDOUT_FILENO);
+  std::string coloured;
+  if (colours) text = coloured = Coloured(text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     NoteError();
   }
