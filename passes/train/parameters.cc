@@ -249,7 +249,8 @@ class ParameterFinder {
       return StructureOf(op.results[0], *derived);
     }
     if (IsAny(op, {"matmul", "grouped_matmul"})) {
-      return IsMatrix(data) && IsTriangle(data) ? "triangles of one number" : "";
+      return IsMatrix(data) && IsTriangle(data) ? "triangles of one number"
+                                                : "";
     }
     const Tensor parts = WithoutOnes(data);
     if (!IsMatrix(parts)) return "";
