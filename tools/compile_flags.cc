@@ -300,6 +300,10 @@ absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
   return Mesh::Create(std::move(axes));
 }
 
+bool IsProgramFile(const CompileFlags& flags) {
+  return flags.model.ends_with(".asyra");
+}
+
 absl::Status CheckRanks(const CompileFlags& flags, const Mesh& mesh) {
   int64_t devices = mesh.num_devices();
   if (flags.ranks.value_or(devices) == devices) return absl::OkStatus();

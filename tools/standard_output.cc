@@ -10,8 +10,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -47,8 +45,11 @@ std::string Coloured(std::string_view text) {
       {"ok: within", kGood}};
   std::string coloured(text);
   for (auto [words, colour] : kWords) {
-    coloured = absl::StrReplaceAll(
-        coloured, {{words, absl::StrCat(colour, words, kPlain)}});
+    std::string shown = fmt::format("{}{}{}", colour, words, kPlain);
+    for (size_t at = coloured.find(words); at != std::string::npos;
+         at = coloured.find(words, at + shown.size())) {
+      coloured.replace(at, words.size(), shown);
+    }
   }
   return coloured;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "ir/support/status.h"
 #include "simulator/cost/cost_table.h"
+#include "simulator/cost/load_machine.h"
 #include "tools/bench/bench_files.h"
 
 namespace asyra {
