@@ -9,11 +9,12 @@ set(asyra_package ${CMAKE_INSTALL_LIBDIR}/cmake/asyra)
 set(pending
     ir/builder.h ir/interpreter.h ir/parser.h ir/printer.h ir/tensor.h
     ir/verify/verifier.h ir/weights/weight_store.h ir/support/status.h
-    simulator/cost/load_machine.h simulator/machine/machine.h simulator/replay/sensitivity.h simulator/replay/simulate.h
+    simulator/cost/load_machine.h simulator/machine/machine.h
+    simulator/replay/sensitivity.h simulator/replay/simulate.h
     simulator/report/trace.h
-    passes/compile.h passes/pass_manager.h passes/pipeline.h
+    passes/compile.h passes/pass_manager.h passes/pipeline.h passes/training.h
     frontends/onnx/import.h
-    models/models.h
+    models/models.h models/rotary_tables.h
     executor/executor.h executor/launched_world.h executor/measured_gate.h
     executor/run.h
     executor/state_set.h executor/trace.h executor/trainer.h

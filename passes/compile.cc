@@ -25,6 +25,7 @@
 #include "ir/support/status.h"
 #include "passes/search/capacity_error.h"
 #include "passes/search/mesh_order.h"
+#include "passes/search/neighbours.h"
 #include "passes/search/strategy_search.h"
 #include "simulator/replay/library_memory.h"
 #include "simulator/replay/memory.h"
@@ -206,9 +207,13 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
   return raised;
 }
 
-absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
-                                      const Mesh& mesh, const Machine& machine,
-                                      const CompileOptions& options) {
+namespace {
+
+// For the machine alone.
+absl::StatusOr<CompileResult> CompileAlone(const RaisedProgram& model,
+                                           const Mesh& mesh,
+                                           const Machine& machine,
+                                           const CompileOptions& options) {
   if (options.schedule.capacity_bytes.value_or(0) < 0) {
     return Invalid("capacity_bytes is {}; 0 means no limit",
                    *options.schedule.capacity_bytes);
@@ -244,6 +249,31 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
     result.costs = std::make_unique<CostModel>(*context.own_costs);
   }
   result.remarks = std::move(context.remarks);
+  return result;
+}
+
+// Uses the schedule found for the neighbour if it is faster. Errors of the
+// neighbour do not matter: there is a schedule.
+void TryNeighbour(const RaisedProgram& model, const Mesh& mesh,
+                  const CompileOptions& options, CompileResult* result) {
+  CompileOptions other = options;
+  other.manager = {};
+  absl::StatusOr<CompileResult> found =
+      CompileAlone(model, mesh, options.neighbour->machine, other);
+  if (!found.ok()) return;
+  AdoptFaster(options, *std::move(found), options.neighbour->name, result);
+}
+
+}  // namespace
+
+absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
+                                      const Mesh& mesh, const Machine& machine,
+                                      const CompileOptions& options) {
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result,
+                         CompileAlone(model, mesh, machine, options));
+  if (options.neighbour.has_value() && result.schedule.has_value()) {
+    TryNeighbour(model, mesh, options, &result);
+  }
   return result;
 }
 

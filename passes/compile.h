@@ -37,7 +37,8 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
 // A local program is only scheduled, one that is scheduled is only simulated;
 // their mesh is their own and `mesh` must have no axes.
 // Errors: a mesh that does not fit the machine, pins that are wrong, those of
-// the passes and of Schedule.
+// the passes and of Schedule; none of a neighbour's
+// (CompileOptions::neighbour).
 absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
                                       const Mesh& mesh, const Machine& machine,
                                       const CompileOptions& options);

@@ -10,8 +10,13 @@
 #include "passes/pipeline.h"
 #include "passes/search/schedule_options.h"
 #include "simulator/cost/cost_model.h"
+#include "simulator/machine/machine.h"
 
 namespace asyra {
+
+// How many of the best schedules beside the one taken a gate on measured steps
+// tries.
+inline constexpr int kGateRunnersUp = 2;
 
 struct CompileOptions {
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
@@ -38,6 +43,14 @@ struct CompileOptions {
   // `runners_up` are those that can take the program's place, over its mesh.
   ScheduleOptions schedule;
   CostOptions costs;
+  // Another machine, whose schedule is tried too (search/neighbours.h): a
+  // better machine is then not slower. `name` is said of a schedule found for
+  // it.
+  struct Neighbour {
+    Machine machine;
+    std::string name;
+  };
+  std::optional<Neighbour> neighbour;
   // A pipeline that replaces everything after Raise; empty: none.
   std::string passes;
   PassManagerOptions manager;

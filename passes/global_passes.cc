@@ -2,6 +2,7 @@
 
 #include "ir/support/status.h"
 #include "passes/pass_records.h"
+#include "passes/raise/blind_rows.h"
 #include "passes/raise/canonicalize.h"
 #include "passes/raise/raise_activation.h"
 #include "passes/raise/raise_attention.h"
@@ -137,6 +138,11 @@ std::vector<PassRecord> GlobalPasses() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseAttention},
+      {.name = "average_blind_rows",
+       .summary = "rows of attention that see no key apart from the others",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = AverageBlindRows},
       {.name = "set_dtype",
        .summary = "computes in another float type",
        .from_stage = Stage::kGlobal,

@@ -44,6 +44,7 @@ Pipeline RaisePasses(int64_t expert_capacity_percent,
            MakePass("split_projections"),
            MakePass("raise_attention"),
            MakePass("canonicalize"),
+           MakePass("average_blind_rows"),
        }) {
     passes.push_back(std::move(pass));
   }

@@ -2,11 +2,13 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
+#include "executor/train/training_folder.h"
 #include "ir/printer.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weights/weight_store.h"
 #include "models/models.h"
+#include "models/rotary_tables.h"
 #include "passes/catalogue.h"
 #include "passes/search/ablation.h"
 #include "simulator/report/page.h"
@@ -20,8 +22,8 @@
 #include "tools/report/schedule_report.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
+#include "tools/train/compile_training.h"
 #include "tools/train/train_flags.h"
-#include "tools/train/training.h"
 
 namespace asyra {
 namespace {
@@ -119,24 +121,24 @@ absl::StatusOr<CompiledModel> CompileStep(
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(flags.compile));
   AddRotaryTables(RotaryBase(flags.compile.model), &model.raised.program);
   int64_t count = flags.compile.train->accumulate;
-  auto report = [&](const CompiledModel& accumulate,
-                    const CompiledModel& step) {
-    *batches = ReportBatches(accumulate, step, count);
+  auto told = [&](CompiledTraining training) {
+    CompiledModel step = Told(flags.compile, model, std::move(training.step));
+    if (training.accumulate.has_value()) {
+      *batches = ReportBatches(*training.accumulate, step, count);
+    }
+    return step;
   };
   if (flags.output.empty()) {
-    ASYRA_ASSIGN_OR_RETURN(Training steps, CompileSteps(flags.compile, model));
-    if (steps.accumulate.has_value()) report(*steps.accumulate, steps.step);
-    return std::move(steps.step);
+    ASYRA_ASSIGN_OR_RETURN(CompiledTraining steps,
+                           CompileSteps(flags.compile, model));
+    return told(std::move(steps));
   }
-  ASYRA_ASSIGN_OR_RETURN(Training training,
+  ASYRA_ASSIGN_OR_RETURN(CompiledTraining training,
                          CompileTraining(flags.compile, model));
   ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs,
                          ProgramsOf(training, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteTrainingFolder(programs, flags.output));
-  if (training.accumulate.has_value()) {
-    report(*training.accumulate, training.step);
-  }
-  return std::move(training.step);
+  return told(std::move(training));
 }
 
 absl::StatusOr<CompiledModel> CompileModel(const Flags& flags) {

@@ -13,6 +13,8 @@
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "nlohmann/json.hpp"
+#include "passes/analysis/step_shape.h"
+#include "passes/retune.h"
 #include "simulator/replay/sensitivity.h"
 #include "simulator/report/page.h"
 #include "simulator/report/profile_diff.h"
@@ -25,13 +27,11 @@
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/report/batches_report.h"
-#include "tools/report/step_shape.h"
 #include "tools/report/train_report.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
+#include "tools/train/compile_training.h"
 #include "tools/train/train_flags.h"
-#include "tools/train/training.h"
-#include "tools/what_if/retune.h"
 #include "tools/what_if/sweep.h"
 
 namespace asyra {
@@ -112,7 +112,7 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   }
   if (result.training.has_value() && compile.train.has_value() &&
       compile.train->accumulate > 1) {
-    ASYRA_ASSIGN_OR_RETURN(CompiledModel others,
+    ASYRA_ASSIGN_OR_RETURN(CompileResult others,
                            CompileAccumulate(options, model, result.compiled));
     result.batches =
         ReportBatches(others, result.compiled, compile.train->accumulate);

@@ -15,11 +15,11 @@
 #include "tools/run/cache_warning.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
+#include "tools/train/compile_training.h"
 #include "tools/train/train_flags.h"
 #include "tools/train/train_loop.h"
 #include "tools/train/train_replay.h"
 #include "tools/train/train_settings.h"
-#include "tools/train/training.h"
 
 namespace asyra {
 namespace {
@@ -37,7 +37,7 @@ absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
   }
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadForTraining(flags.compile));
   ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
-  ASYRA_ASSIGN_OR_RETURN(Training training,
+  ASYRA_ASSIGN_OR_RETURN(CompiledTraining training,
                          CompileTraining(flags.compile, model));
   return ProgramsOf(training, flags.compile);
 }

@@ -15,7 +15,6 @@
 #include "simulator/cost/load_machine.h"
 #include "simulator/machine/machine.h"
 #include "tools/progress.h"
-#include "tools/what_if/neighbours.h"
 
 namespace asyra {
 namespace {
@@ -71,21 +70,6 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
   return BuiltinModel(flags.model, dims);
 }
 
-// Uses the schedule found for the machine without --set if it is faster.
-void TryUnchanged(const CompileFlags& flags, const RaisedModel& model,
-                  CompiledModel* result) {
-  CompileFlags unchanged = flags;
-  unchanged.set.clear();
-  unchanged.print_after.clear();
-  unchanged.dump_dir.clear();
-  unchanged.print_changed = unchanged.simulate_each = false;
-  // Errors of the unchanged machine do not matter: there is a schedule.
-  absl::StatusOr<CompiledModel> other = CompileAlone(unchanged, model);
-  if (!other.ok()) return;
-  AdoptFaster(flags, *std::move(other), flags.machine + " without --set",
-              result);
-}
-
 }  // namespace
 
 std::vector<std::string> CopyEngineObstacles(const CompileResult& result) {
@@ -131,46 +115,69 @@ absl::StatusOr<RaisedModel> LoadRaised(const CompileFlags& flags) {
   return model;
 }
 
-absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
-                                           const RaisedModel& model) {
-  ASYRA_ASSIGN_OR_RETURN(CompileOptions options, OptionsOf(flags));
-  ASYRA_ASSIGN_OR_RETURN(Machine machine,
+absl::StatusOr<Target> TargetOf(const CompileFlags& flags,
+                                const RaisedModel& model) {
+  Target target;
+  ASYRA_ASSIGN_OR_RETURN(target.options, OptionsOf(flags));
+  ASYRA_ASSIGN_OR_RETURN(target.machine,
                          LoadMachine(flags.machine, MachineEdits(flags)));
-  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(flags));
+  ASYRA_ASSIGN_OR_RETURN(target.mesh, MeshOf(flags));
   const Program& raised = model.raised.program;
-  if (raised.stage != Stage::kGlobal && mesh.num_axes() > 0) {
+  if (raised.stage != Stage::kGlobal && target.mesh.num_axes() > 0) {
     return Invalid("{}: the program is partitioned already, over {}",
                    flags.model, ToString(raised.mesh));
   }
-  const Mesh& own = raised.stage == Stage::kGlobal ? mesh : raised.mesh;
+  const Mesh& own = raised.stage == Stage::kGlobal ? target.mesh : raised.mesh;
   ASYRA_RETURN_IF_ERROR(CheckRanks(flags, own));
   ASYRA_RETURN_IF_ERROR(Annotate(CheckPins(flags.shard, own), "--shard"));
-  CompiledModel result;
-  ASYRA_ASSIGN_OR_RETURN(static_cast<CompileResult&>(result),
-                         Compile(model.raised, mesh, machine, options));
-  if (flags.progress) Progress::Erase();  // what comes next may print
-  for (std::string& line : CopyEngineObstacles(result)) {
-    result.remarks.push_back(std::move(line));
+  // It may have other hosts, and then not the form that was asked for.
+  if (!flags.set.empty() && flags.over_hosts != "hierarchical") {
+    CompileFlags unchanged = flags;
+    unchanged.set.clear();
+    ASYRA_ASSIGN_OR_RETURN(Machine machine,
+                           LoadMachine(flags.machine, MachineEdits(unchanged)));
+    target.options.neighbour = {.machine = std::move(machine),
+                                .name = flags.machine + " without --set"};
   }
-  result.imported = model.imported;
-  result.lacking_weights = model.lacking_weights;
-  result.dim_names = model.raised.dim_names;
-  result.raised = raised;
-  return result;
+  return target;
+}
+
+CompiledModel Told(const CompileFlags& flags, const RaisedModel& model,
+                   CompileResult result) {
+  CompiledModel told;
+  static_cast<CompileResult&>(told) = std::move(result);
+  for (std::string& line : CopyEngineObstacles(told)) {
+    told.remarks.push_back(std::move(line));
+  }
+  told.imported = model.imported;
+  told.lacking_weights = model.lacking_weights;
+  told.dim_names = model.raised.dim_names;
+  told.raised = model.raised.program;
+  if (std::string slower = SlowerText(flags, told); !slower.empty()) {
+    told.remarks.push_back(std::move(slower));
+  }
+  return told;
+}
+
+absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
+                                           const RaisedModel& model) {
+  ASYRA_ASSIGN_OR_RETURN(Target target, TargetOf(flags, model));
+  target.options.neighbour.reset();
+  ASYRA_ASSIGN_OR_RETURN(
+      CompileResult result,
+      Compile(model.raised, target.mesh, target.machine, target.options));
+  if (flags.progress) Progress::Erase();  // what comes next may print
+  return Told(flags, model, std::move(result));
 }
 
 absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags,
                                       const RaisedModel& model) {
-  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, CompileAlone(flags, model));
-  if (!result.schedule.has_value()) return result;
-  // It may have other hosts, and then not the form that was asked for.
-  if (!flags.set.empty() && flags.over_hosts != "hierarchical") {
-    TryUnchanged(flags, model, &result);
-  }
-  if (std::string slower = SlowerText(flags, result); !slower.empty()) {
-    result.remarks.push_back(std::move(slower));
-  }
-  return result;
+  ASYRA_ASSIGN_OR_RETURN(Target target, TargetOf(flags, model));
+  ASYRA_ASSIGN_OR_RETURN(
+      CompileResult result,
+      Compile(model.raised, target.mesh, target.machine, target.options));
+  if (flags.progress) Progress::Erase();  // what comes next may print
+  return Told(flags, model, std::move(result));
 }
 
 absl::Status CheckTarget(const CompileFlags& flags) {
@@ -185,7 +192,7 @@ absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags) {
   return Compile(flags, model);
 }
 
-std::string SlowerText(const CompileFlags& flags, const CompiledModel& result) {
+std::string SlowerText(const CompileFlags& flags, const CompileResult& result) {
   if (!result.schedule.has_value()) return "";
   double before_us = result.schedule->baseline.makespan_us;
   double after_us = result.schedule->optimized.makespan_us;

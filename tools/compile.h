@@ -44,15 +44,30 @@ struct CompiledModel : CompileResult {
   Program raised;  // fused meanings; equal to `imported` in later stages
 };
 
+// The mesh, machine and options that the flags ask for. With `set` that changes
+// the machine, the options have the unchanged one as their neighbour. Errors
+// name the flag: those of OptionsOf, MeshOf, LoadMachine, CheckRanks and of
+// pins; mesh flags for a program that is partitioned already.
+struct Target {
+  Mesh mesh;
+  Machine machine;
+  CompileOptions options;
+};
+absl::StatusOr<Target> TargetOf(const CompileFlags& flags,
+                                const RaisedModel& model);
+
+// With what is told of a result: the model before, obstacles of copy engines,
+// SlowerText.
+CompiledModel Told(const CompileFlags& flags, const RaisedModel& model,
+                   CompileResult result);
+
 // Checks the machine's name and edits, and the mesh: called before a model is
 // read, which may take long.
 absl::Status CheckTarget(const CompileFlags& flags);
 
 // A partitioned program file is only scheduled, and a scheduled one is only
 // simulated; mesh flags are then refused. `model` was made with the same
-// `passes` and the same flags of LoadModel; it may be shared by threads. If
-// `set` changes the machine, the schedule found for the unchanged machine is
-// tried too: a better machine is not slower.
+// `passes` and the same flags of LoadModel; it may be shared by threads.
 absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags,
                                       const RaisedModel& model);
 absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags);
@@ -66,6 +81,6 @@ std::vector<std::string> CopyEngineObstacles(const CompileResult& result);
 
 // "slower than unscheduled by 12.3 %: --tiles 4 was asked for", with the flags
 // that forced the schedule; empty if it is not slower.
-std::string SlowerText(const CompileFlags& flags, const CompiledModel& result);
+std::string SlowerText(const CompileFlags& flags, const CompileResult& result);
 
 }  // namespace asyra

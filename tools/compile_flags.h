@@ -79,10 +79,6 @@ struct CompileFlags {
   std::function<void(const std::string&)> progress;
 };
 
-// How many of the best schedules beside the one taken a gate on measured steps
-// tries.
-inline constexpr int kGateRunnersUp = 2;
-
 inline constexpr char kRanksAsProcesses[] = "processes";
 inline constexpr char kPhasesInterleaved[] = "interleaved";
 inline constexpr char kPhasesApart[] = "apart";

@@ -26,6 +26,10 @@
 
 namespace asyra::ops {
 
+// The highest score that is as good as -inf next to any other: the lowest
+// number of f16, which exporters write.
+inline constexpr double kAsGoodAsHidden = -65504;
+
 // Sizes of q [B, S, H, D], k [B, T, G, D] and v [B, T, G, E].
 struct AttentionSizes {
   int64_t b, s, h, d, t, kv_heads, e;

@@ -18,9 +18,6 @@ constexpr double kFull = 0.9, kShareForMore = 0.8;
 // Of the memory, what is left where a schedule that is too large is to fit: its
 // gaps may become larger.
 constexpr double kMarginToFit = 0.01;
-// Of the room that a schedule leaves, what is tried to use for computing less
-// again.
-constexpr double kPartsOfRoom[] = {1.0, 0.75, 0.5};
 // Chunks of the loss that are tried. All tokens run at once where chunks save
 // less than this share of the bytes that are missing.
 constexpr int64_t kLossChunks[] = {2, 4, 8};
@@ -151,28 +148,6 @@ absl::Status StrategySearch::TryMoreRecompute() {
     with.name += fmt::format("{}{}", with.name.empty() ? "" : ", ", name);
     ASYRA_RETURN_IF_ERROR(Try(with, options_.schedule.search_steps));
     if (result_->schedule->optimized.makespan_us < before_us) break;
-  }
-  return absl::OkStatus();
-}
-
-// Where what was chosen leaves room, one that computes less again may fit too.
-absl::Status StrategySearch::TryLessRecompute() {
-  const ScheduleChoice* chosen = Chosen();
-  auto strategy = absl::c_find_if(
-      tried_, [&](const Strategy& tried) { return tried.name == best_; });
-  if (Recompute() != "auto" || Capacity() == 0 || chosen == nullptr ||
-      !result_->schedule->fits || !result_->recompute.has_value() ||
-      strategy == tried_.end()) {
-    return absl::OkStatus();
-  }
-  double room = 1 - static_cast<double>(chosen->device_bytes) /
-                        static_cast<double>(Capacity());
-  Strategy with = *strategy;
-  with.name += with.name.empty() ? "less recomputed" : ", less recomputed";
-  const double share = strategy->memory_share;
-  for (double part : kPartsOfRoom) {
-    with.memory_shares = {share + part * room};
-    ASYRA_RETURN_IF_ERROR(Try(with, options_.schedule.search_steps));
   }
   return absl::OkStatus();
 }

@@ -69,7 +69,6 @@ absl::Status StrategySearch::Run() {
   if (!options_.schedule.smallest) {
     ASYRA_RETURN_IF_ERROR(TryOverHosts());
     ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
-    ASYRA_RETURN_IF_ERROR(TryLessRecompute());
   }
   context_.remarks = std::move(remarks_);
   result_->program = result_->schedule->program;

@@ -116,7 +116,6 @@ class StrategySearch {
   bool SpansHosts(const Program& program) const;
   absl::Status TryOverHosts();
   absl::Status TryMoreRecompute();
-  absl::Status TryLessRecompute();
   // None: all are rejected.
   const ScheduleChoice* Chosen() const;
   double ShareToFit(const ScheduleChoice& chosen) const;

@@ -25,8 +25,8 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
     ASYRA_ASSIGN_OR_RETURN(plan,
                            PlanForward(program, labels, options, context));
   } else {
-    ASYRA_ASSIGN_OR_RETURN(plan,
-                           PlanStep(program, labels, phases, options, context));
+    ASYRA_ASSIGN_OR_RETURN(
+        plan, PlanTrainingStep(program, labels, phases, options, context));
   }
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Type* pin = PinOf(options.pins, program.inputs[i].value);

@@ -411,11 +411,10 @@ absl::StatusOr<CostedPlan> PlanForward(const Program& program,
   return plan;
 }
 
-absl::StatusOr<CostedPlan> PlanStep(const Program& program,
-                                    const DimLabels& labels,
-                                    const std::vector<StepPhase>& phases,
-                                    const PlanOptions& options,
-                                    PassContext& context) {
+absl::StatusOr<CostedPlan> PlanTrainingStep(
+    const Program& program, const DimLabels& labels,
+    const std::vector<StepPhase>& phases, const PlanOptions& options,
+    PassContext& context) {
   return StepPlanner(program, labels, phases, options, context).Run();
 }
 

@@ -31,10 +31,9 @@ absl::StatusOr<CostedPlan> PlanForward(const Program& program,
                                        PassContext& context);
 
 // `phases` by op. Its pins are the user's, and those of gradients.
-absl::StatusOr<CostedPlan> PlanStep(const Program& program,
-                                    const DimLabels& labels,
-                                    const std::vector<StepPhase>& phases,
-                                    const PlanOptions& options,
-                                    PassContext& context);
+absl::StatusOr<CostedPlan> PlanTrainingStep(
+    const Program& program, const DimLabels& labels,
+    const std::vector<StepPhase>& phases, const PlanOptions& options,
+    PassContext& context);
 
 }  // namespace asyra

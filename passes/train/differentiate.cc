@@ -115,7 +115,8 @@ class Differentiator {
     builder_.CopyInputs(from_, &map_);
     std::vector<bool> trained = DependOnParams(from_);
     for (const Op& op : from_.ops) {
-      if (op.def->gradient_attr.empty() || !trained[op.results[0]]) {
+      if (op.def->gradient_attr.empty() || !trained[op.results[0]] ||
+          op.attrs.Bool(op.def->gradient_attr)) {
         ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
       } else {
         ASYRA_RETURN_IF_ERROR(CopyForGradient(op));

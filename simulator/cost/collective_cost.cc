@@ -167,13 +167,11 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
 CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,
-                                      const CollectiveOptions& options) {
-  if (options.copy_engine && CopyEnginesReach(machine, span)) {
+                                      const CollectiveForm& form) {
+  if (form.copy_engine && CopyEnginesReach(machine, span)) {
     return EstimateCopyEngine(machine, kind, payload_bytes, span);
   }
-  int ctas =
-      options.ctas > 0 ? options.ctas : machine.collectives.at(kind).ctas;
-  if (options.max_ctas > 0) ctas = std::min(ctas, options.max_ctas);
+  int ctas = form.ctas > 0 ? form.ctas : machine.collectives.at(kind).ctas;
   double bus_bytes = payload_bytes * BusFactor(kind, span.ranks);
   double inside =
       std::min(LinkGbps(machine, busy_gpus), ctas * machine.cta_gbps);

@@ -55,10 +55,9 @@ bool CopyEnginesReach(const Machine& machine, const GroupSpan& span);
 bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
                       const Mesh& mesh);
 
-struct CollectiveOptions {
+struct CollectiveForm {
   bool copy_engine = false;  // where they reach
-  int max_ctas = 0;          // of a collective; 0: what the machine says
-  int ctas = 0;              // of this one; 0: as many as the library takes
+  int ctas = 0;              // 0: as many as the library takes
 };
 
 struct CollectiveEstimate {
@@ -91,6 +90,6 @@ double CopyLatencyUs(CollectiveKind kind, int64_t ranks);
 CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,
-                                      const CollectiveOptions& options);
+                                      const CollectiveForm& form);
 
 }  // namespace asyra

@@ -190,17 +190,14 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
 }
 
 OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
-                                 const AxisList& axes, int ctas,
-                                 bool copy_engine) const {
+                                 const AxisList& axes,
+                                 const CollectiveForm& form) const {
   GroupSpan span = SpanOf(axes);
   if (span.ranks == 1) return {};
   int64_t busy_gpus =
       std::min<int64_t>(mesh_.num_devices(), machine_.gpus_per_host);
-  CollectiveOptions options = options_.collectives;
-  options.ctas = ctas;
-  options.copy_engine = copy_engine;
-  CollectiveEstimate estimate = EstimateCollective(
-      machine_, kind, payload_bytes, span, busy_gpus, options);
+  CollectiveEstimate estimate =
+      EstimateCollective(machine_, kind, payload_bytes, span, busy_gpus, form);
   OpCost cost;
   cost.time_us = estimate.time_us;
   cost.algorithm = estimate.algorithm;
@@ -217,7 +214,7 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
     // most of the time: they have to be slower than it to be felt.
     CollectiveEstimate kernels =
         EstimateCollective(machine_, kind, payload_bytes,
-                           {span.ranks, 1, span.ranks}, busy_gpus, options);
+                           {span.ranks, 1, span.ranks}, busy_gpus, form);
     cost.beside_compute =
         std::min(1.0, cost.beside_compute * estimate.time_us / kernels.time_us);
   }
@@ -254,19 +251,18 @@ double CostModel::ComputeUs(const Work& work, DType dtype) const {
 double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
                                const AxisList& axes) const {
   GroupSpan span = SpanOf(axes);
-  bool copy_engine =
-      options_.collectives.copy_engine && CopyEnginesReach(machine_, span);
-  OpCost cost =
-      CollectiveCost(kind, payload_bytes, axes, /*ctas=*/0, copy_engine);
+  OpCost cost = CollectiveCost(kind, payload_bytes, axes, {});
   if (cost.time_us > 0) {
-    Correct(CollectiveKey(kind, payload_bytes, span, copy_engine), &cost);
+    Correct(CollectiveKey(kind, payload_bytes, span, /*copy_engine=*/false),
+            &cost);
   }
   return cost.time_us;
 }
 
-bool CostModel::UsesCopyEngine(const OpCall& call) const {
-  return (AsksForCopyEngine(call.attrs) || options_.collectives.copy_engine) &&
-         CanUseCopyEngine(machine_, call, mesh_);
+CollectiveForm CostModel::FormOf(const OpCall& call) const {
+  return {.copy_engine = AsksForCopyEngine(call.attrs) &&
+                         CanUseCopyEngine(machine_, call, mesh_),
+          .ctas = CtasOf(call)};
 }
 
 double CostModel::PayloadOf(const OpCall& call) const {
@@ -278,7 +274,7 @@ CostKey CostModel::KeyOf(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     const auto& axes = call.attrs.Get<AxisList>("axes");
     return CollectiveKey(call.def.collective, PayloadOf(call), SpanOf(axes),
-                         UsesCopyEngine(call));
+                         FormOf(call).copy_engine);
   }
   CostKey key =
       ComputeKey(call, WorkOf(call, mesh_), call.results[0].Local(mesh_));
@@ -298,11 +294,6 @@ double CostModel::MeasuredFactor(const OpCall& call) const {
 
 void CostModel::Correct(const CostKey& key, OpCost* cost) const {
   if (machine_.table == nullptr) return;
-  // The library was measured with CTAs of its own choice.
-  if (options_.collectives.max_ctas > 0 &&
-      cost->algorithm != Algorithm::kCopyEngine) {
-    return;
-  }
   CostTable::Match match = machine_.table->Find(key);
   // Measurements of another machine do not count as measured.
   cost->source = static_cast<OpCost::Source>(
@@ -358,8 +349,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   OpCost cost;
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
-                          call.attrs.Get<AxisList>("axes"), CtasOf(call),
-                          UsesCopyEngine(call));
+                          call.attrs.Get<AxisList>("axes"), FormOf(call));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));

@@ -77,7 +77,6 @@ struct CostOptions {
   bool graph_launch = false;  // ops are issued as a captured graph
   // Machine::ranks_are_processes of the model's machine.
   bool ranks_are_processes = false;
-  CollectiveOptions collectives;
 };
 
 class CostMemo;
@@ -116,16 +115,16 @@ class CostModel {
 
  private:
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
-  // `ctas` and `copy_engine` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
-                        const AxisList& axes, int ctas, bool copy_engine) const;
+                        const AxisList& axes, const CollectiveForm& form) const;
   double LaunchUs() const {
     return options_.graph_launch ? machine_.graph_launch_us
                                  : machine_.launch_us;
   }
   double PayloadOf(const OpCall& call) const;
-  // Whether copy engines carry a collective: it or the options ask for them.
-  bool UsesCopyEngine(const OpCall& call) const;
+  // How a collective is carried: by copy engines if it asks for them and they
+  // can.
+  CollectiveForm FormOf(const OpCall& call) const;
   void Correct(const CostKey& key, OpCost* cost) const;
   // Of a collective that the library carries.
   void AddPacking(const OpCall& call, OpCost* cost) const;

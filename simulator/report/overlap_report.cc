@@ -54,7 +54,7 @@ std::string Line(const std::string& name, const Sums& sums) {
 std::string OverlapReport(const Profile& profile, size_t most_rows) {
   std::map<std::string, Sums> names;
   for (const ProfileOp& op : profile.ops) {
-    if (!op.steps.empty()) Add(op, &names[NamePattern(op.name)]);
+    if (!op.steps.empty()) Add(op, &names[StarName(op.name)]);
   }
   if (names.empty()) return "";
   std::vector<std::pair<std::string, Sums>> rows(names.begin(), names.end());

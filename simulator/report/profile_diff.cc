@@ -111,7 +111,7 @@ std::vector<OpDifference> Patterns(const std::vector<OpDifference>& ops) {
   std::vector<OpDifference> patterns;
   std::map<std::string, size_t> index;
   for (const OpDifference& op : ops) {
-    std::string name = NamePattern(op.name);
+    std::string name = StarName(op.name);
     auto [at, is_new] =
         index.try_emplace(fmt::format("{} ({})", name, op.op), patterns.size());
     if (is_new) patterns.push_back({at->first});

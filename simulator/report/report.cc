@@ -152,8 +152,7 @@ std::string GroupHead(const std::string& what) {
 std::string LongestOps(const Profile& profile) {
   Groups groups;
   for (const ProfileOp* op : Critical(profile)) {
-    Group& group =
-        groups[fmt::format("{} ({})", NamePattern(op->name), op->op)];
+    Group& group = groups[fmt::format("{} ({})", StarName(op->name), op->op)];
     ++group.count;
     group.us += op->duration_us();
     group.alone_us += op->alone_us;
@@ -193,7 +192,7 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
   std::map<std::string, ExposedGroup> groups;
   for (const ProfileOp& op : profile.ops) {
     if (op.exposed_us == 0) continue;
-    std::string name = NamePattern(op.name);
+    std::string name = StarName(op.name);
     ExposedGroup& group = groups[fmt::format("{}\n{}\n{}\n{}", name, op.op,
                                              op.axes, op.exposed_by)];
     group.name = name;

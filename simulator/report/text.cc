@@ -21,7 +21,7 @@ bool IsType(std::string_view word) {
 
 }  // namespace
 
-std::string NamePattern(std::string_view name) {
+std::string StarName(std::string_view name) {
   std::string pattern;
   for (size_t at = 0; at < name.size();) {
     size_t end = at;

@@ -8,7 +8,7 @@ namespace asyra {
 
 // "layer12.q_proj.t0" -> "layer*.q_proj.t*": the same op of all layers. Types
 // keep their digits: "layer*.q_proj.weight.bf16".
-std::string NamePattern(std::string_view name);
+std::string StarName(std::string_view name);
 // At most `width` characters: of a longer name "..." and its end, which tells
 // more than its beginning.
 std::string FitName(const std::string& name, size_t width);

@@ -24,7 +24,7 @@ PROJECTS = {
     "c_api": ([os.path.join(MODEL, "model.onnx"), "{training}", TEXT, "{scratch}/c"],
               r"2 ranks, \d+ us\nlogits -?\d.*\nsteps 1 to 20: loss .*\n"
               r"steps 21 to 40: loss "),
-    "train_gpt": (["{training}", TEXT, "40", "{scratch}/gpt"],
+    "train_gpt": ([TEXT, "40", "{scratch}/gpt"],
                   r"step 20 loss \d\.\d+\nstep 40 loss [0-4]\.\d"),
     "gpus": ([MODEL], r"us a step|(?i:no gpu|gpus|no cuda|driver)"),
 }
@@ -131,7 +131,7 @@ def main():
   with tempfile.TemporaryDirectory() as scratch:
     prefix = os.path.join(scratch, "prefix")
     run("cmake", "--install", BUILD_DIR, "--prefix", prefix, "--strip")
-    # What two of the projects train.
+    # The folder that c_api trains.
     run(os.path.join(prefix, "bin", "asyra-opt"), "gpt3-tiny", "--train",
         "--dp", "2", "--search-steps", "20", "-o",
         os.path.join(scratch, "training"))

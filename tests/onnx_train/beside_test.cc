@@ -16,7 +16,7 @@
 #include "passes/shard/padded_sizes.h"
 #include "tests/onnx_train/read_sites.h"
 #include "tests/support/sanitized.h"
-#include "tools/train/training.h"
+#include "tools/train/compile_training.h"
 
 namespace asyra {
 namespace {
@@ -71,7 +71,7 @@ void CheckModel(uint64_t seed, const std::string& path, Seen* seen) {
   ++seen->models;
   absl::StatusOr<RaisedModel> model = LoadRaised(flags);
   ASSERT_TRUE(model.ok()) << model.status();
-  absl::StatusOr<Training> training = CompileTraining(flags, *model);
+  absl::StatusOr<CompiledTraining> training = CompileTraining(flags, *model);
   if (training.ok()) {
     ++seen->compiled;
     seen->padded += PaddedSizes(training->step.program) == "none" ? 0 : 1;

@@ -5,7 +5,10 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "ir/parser.h"
 #include "ir/support/check.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/cost/cost_table.h"
 #include "simulator/replay/simulate.h"
 #include "tests/support/parse.h"
 
@@ -50,6 +53,17 @@ inline constexpr std::string_view kTestMachine = R"json({
 
 inline Machine TestMachine() {
   return *ParseMachine(kTestMachine, "test.machine");
+}
+
+// The cost of the call that was measured, whatever it took.
+inline OpCost CostOf(const Measurement& point, const Machine& machine,
+                     const CostOptions& options = {}) {
+  Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", point.ranks}}));
+  ParsedCall call = ASYRA_VALUE(ParseCall(point.call, mesh));
+  std::vector<Type> results =
+      ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, mesh));
+  return CostModel(machine, mesh, options)
+      .Cost({*call.def, call.attrs, call.operands, results});
 }
 
 // `text` with the first `from` replaced by `to`.

@@ -3,9 +3,9 @@
 #include "gtest/gtest.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
+#include "passes/analysis/step_shape.h"
 #include "tests/frontends/model_builder.h"
 #include "tools/compile.h"
-#include "tools/report/step_shape.h"
 
 namespace asyra {
 namespace {

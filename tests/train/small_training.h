@@ -14,7 +14,7 @@
 #include "ir/weights/weight_store.h"
 #include "models/models.h"
 #include "tests/executor/train/checkpoint_case.h"
-#include "tools/train/training.h"
+#include "tools/train/compile_training.h"
 
 namespace asyra {
 
@@ -32,7 +32,7 @@ inline TrainingPrograms SmallTraining(const std::string& mesh,
   flags.search_steps = 1;
   flags.train = options;
   RaisedModel model = ASYRA_VALUE(LoadRaised(flags));
-  Training training = ASYRA_VALUE(CompileTraining(flags, model));
+  CompiledTraining training = ASYRA_VALUE(CompileTraining(flags, model));
   return ASYRA_VALUE(ProgramsOf(training, flags));
 }
 

@@ -5,27 +5,16 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
-#include "ir/training_names.h"
+#include "passes/analysis/step_shape.h"
+#include "passes/training_mfu.h"
 #include "simulator/machine/machine.h"
 #include "simulator/replay/memory.h"
-#include "tools/report/step_shape.h"
 #include "tools/report/train_report.h"
 
 namespace asyra {
 namespace {
 
-// All that stays from step to step, on a device.
-int64_t KeptBytes(const Program& program, bool sums_only) {
-  int64_t bytes = 0;
-  for (const Input& input : program.inputs) {
-    if (input.role == InputRole::kData) continue;
-    if (sums_only && !IsAccumulated(program.value_name(input.value))) continue;
-    bytes += LocalBytes(program.type(input.value), program.mesh);
-  }
-  return bytes;
-}
-
-int64_t DeviceBytes(const CompiledModel& compiled) {
+int64_t DeviceBytes(const CompileResult& compiled) {
   return ReportMemory(compiled.program, *compiled.simulated,
                       compiled.costs->machine())
       .device_bytes;
@@ -33,16 +22,10 @@ int64_t DeviceBytes(const CompiledModel& compiled) {
 
 }  // namespace
 
-BatchesReport ReportBatches(const CompiledModel& accumulate,
+BatchesReport ReportBatches(const CompileResult& accumulate,
                             const CompiledModel& last, int64_t batches) {
   const Machine& machine = last.costs->machine();
-  BatchesReport report;
-  report.batches = batches;
-  report.accumulate_us = accumulate.simulated->makespan_us;
-  report.last_us = last.simulated->makespan_us;
-  report.sum_bytes = KeptBytes(last.program, /*sums_only=*/true);
-  report.clear_us = static_cast<double>(report.sum_bytes) /
-                    machine.gpu.hbm_gbps.achievable / 1e3;
+  BatchesReport report{BatchTimesOf(accumulate, last, batches)};
   int64_t others = KeptBytes(last.program, /*sums_only=*/false) -
                    KeptBytes(accumulate.program, /*sums_only=*/false);
   report.device_bytes =

@@ -138,7 +138,7 @@ std::string MergedRows(const std::vector<T>& all, NameOf name_of,
   std::vector<Group> groups;  // in order
   std::map<std::string, size_t> group_of;
   for (const T& one : all) {
-    std::string key = row_of(one, NamePattern(name_of(one)), "");
+    std::string key = row_of(one, StarName(name_of(one)), "");
     auto [found, added] = group_of.try_emplace(key, groups.size());
     if (added) groups.push_back({&one});
     ++groups[found->second].count;
@@ -147,7 +147,7 @@ std::string MergedRows(const std::vector<T>& all, NameOf name_of,
   for (const Group& group : groups) {
     std::string name(name_of(*group.first));
     text += group.count == 1 ? row_of(*group.first, name, "")
-                             : row_of(*group.first, NamePattern(name),
+                             : row_of(*group.first, StarName(name),
                                       fmt::format(", {} of them", group.count));
   }
   return text;

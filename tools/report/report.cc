@@ -11,11 +11,11 @@
 #include "ir/body.h"
 #include "ir/support/units.h"
 #include "nlohmann/json.hpp"
+#include "passes/analysis/step_shape.h"
 #include "passes/pass_list.h"
 #include "tools/report/phase_report.h"
 #include "tools/report/plan_report.h"
 #include "tools/report/recompute_report.h"
-#include "tools/report/step_shape.h"
 #include "tools/report/verdict.h"
 
 namespace asyra {

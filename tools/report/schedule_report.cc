@@ -7,9 +7,9 @@
 
 #include "fmt/format.h"
 #include "ir/support/units.h"
+#include "passes/analysis/step_shape.h"
 #include "simulator/replay/library_memory.h"
 #include "simulator/report/report.h"
-#include "tools/report/step_shape.h"
 
 namespace asyra {
 namespace {

@@ -17,14 +17,6 @@
 
 namespace asyra {
 
-// The share of the devices' dense peak that the step needs for the matrix flops
-// of forward and backward: each matmul once however it is sharded, nothing of
-// the update; attention with the pairs that its mask leaves, and for its
-// gradient twice that of forward; nothing that is computed again.
-// simulator/README.md has the formula.
-double TrainingMfu(const Program& program, const Machine& machine,
-                   double makespan_us);
-
 struct TrainReport {
   double tokens_per_s_device = 0;            // 0: no known shape of the step
   std::string_view unit = "tokens";          // StepShape::unit

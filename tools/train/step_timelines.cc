@@ -2,11 +2,12 @@
 
 #include "executor/trace.h"
 #include "ir/support/status.h"
+#include "passes/analysis/step_shape.h"
+#include "passes/training_mfu.h"
 #include "simulator/cost/load_machine.h"
 #include "simulator/machine/machine.h"
 #include "simulator/replay/simulate.h"
 #include "simulator/report/profile_json.h"
-#include "tools/report/step_shape.h"
 #include "tools/report/train_report.h"
 
 namespace asyra {

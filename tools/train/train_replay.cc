@@ -13,6 +13,7 @@
 #include "ir/weights/shard_reader.h"
 #include "ir/weights/weight_store.h"
 #include "models/models.h"
+#include "models/rotary_tables.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/differentiate.h"
 #include "tools/run/convert_tensor.h"
@@ -147,13 +148,13 @@ absl::Status ReplayRun(const TrainSettings& given) {
   flags.compile.recorded = {{"input_ids", first}};
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadForTraining(flags.compile));
   ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
-  ASYRA_ASSIGN_OR_RETURN(Training training,
+  ASYRA_ASSIGN_OR_RETURN(CompiledTraining training,
                          CompileTraining(flags.compile, model));
-  if (!training.made.empty()) {
-    return Invalid("--check: there is no data for the weights {}",
-                   ShortList(training.made));
-  }
   const Program& step = training.step.program;
+  if (std::vector<std::string> made = ParamsWithoutData(step); !made.empty()) {
+    return Invalid("--check: there is no data for the weights {}",
+                   ShortList(made));
+  }
   ASYRA_ASSIGN_OR_RETURN(
       Program forward,
       CompileBeside(flags.compile, model, TrainOptions::What::kForward, step));

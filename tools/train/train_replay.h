@@ -2,8 +2,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "tools/train/compile_training.h"
 #include "tools/train/train_settings.h"
-#include "tools/train/training.h"
 
 namespace asyra {
 

@@ -11,14 +11,15 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "ir/support/status.h"
+#include "passes/analysis/step_shape.h"
+#include "passes/search/neighbours.h"
 #include "passes/train/step_phase.h"
+#include "passes/training_mfu.h"
 #include "simulator/replay/library_memory.h"
 #include "simulator/replay/memory.h"
 #include "simulator/report/profile.h"
 #include "tools/report/mesh_advice.h"
-#include "tools/report/step_shape.h"
 #include "tools/report/train_report.h"
-#include "tools/what_if/neighbours.h"
 #include "tools/what_if/sweep_marks.h"
 
 namespace asyra {
@@ -73,7 +74,7 @@ double FormulaShare(const SimResult& simulated) {
 }
 
 void Fill(const Program& program, const SimResult& simulated,
-          const Machine& machine, double capacity_gib, SweepPoint* point) {
+          const Machine& machine, int64_t capacity_bytes, SweepPoint* point) {
   point->devices = program.mesh.num_devices();
   point->makespan_us = simulated.makespan_us;
   point->lower_bound_us = simulated.lower_bound_us;
@@ -86,7 +87,7 @@ void Fill(const Program& program, const SimResult& simulated,
           : ModelFlopUtilization(program, machine, simulated.makespan_us);
   point->formula = FormulaShare(simulated);
   point->peak_bytes = ReportMemory(program, simulated, machine).device_bytes;
-  point->capacity_bytes = CapacityBytes(capacity_gib, machine);
+  point->capacity_bytes = capacity_bytes;
   point->fits =
       point->capacity_bytes == 0 || point->peak_bytes <= point->capacity_bytes;
 }
@@ -128,13 +129,18 @@ absl::Status Evaluate(const CompileFlags& options, Models& models,
   });
   if (undivided != result.remarks.end()) point->undivided = *undivided;
   const Machine& machine = result.costs->machine();
-  Fill(result.program, *result.simulated, machine, options.capacity_gib, point);
+  ASYRA_ASSIGN_OR_RETURN(CompileOptions compiled_with, OptionsOf(compile));
+  ReplayRules rules = RulesOf(compiled_with, machine);
+  Fill(result.program, *result.simulated, machine, rules.capacity_bytes, point);
   if (!result.schedule.has_value()) return absl::OkStatus();
   point->tiles = result.schedule->tiles;
   point->noise = result.noise;
-  *found = FoundSchedule{
-      std::move(compile),           machine,      std::move(result.program),
-      *std::move(result.simulated), point->tiles, point->noise};
+  *found = FoundSchedule{std::move(rules),
+                         machine,
+                         std::move(result.program),
+                         *std::move(result.simulated),
+                         point->tiles,
+                         point->noise};
   return absl::OkStatus();
 }
 
@@ -198,7 +204,7 @@ void TryOthers(const std::vector<GridAxis>& grid, const SweepOptions& options,
     std::optional<FasterSchedule> faster = FastestOf(schedules, own);
     if (!faster.has_value()) return;
     const FoundSchedule& from = *schedules[faster->index];
-    Fill(from.program, faster->simulated, own.machine, own.options.capacity_gib,
+    Fill(from.program, faster->simulated, own.machine, own.rules.capacity_bytes,
          point);
     point->tiles = from.tiles;
     point->noise = std::max(point->noise, from.noise);

@@ -9,10 +9,6 @@
 namespace asyra::cuda {
 namespace {
 
-// Equivalent to minus infinity next to any score; the lowest number of f16,
-// which exporters write.
-constexpr double kAsGoodAsHidden = -65504;
-
 std::vector<Type> LocalTypes(const KernelUse& use) {
   std::vector<Type> types;
   for (int i = 0; i < use.num_operands(); ++i) types.push_back(use.operand(i));
@@ -114,7 +110,8 @@ std::optional<AttentionBand> BandWithLengths(const AttentionProblem& p) {
 
 std::optional<AttentionBand> BandOf(const AttentionProblem& p,
                                     bool has_lengths) {
-  if (p.s == 0 || p.t == 0 || p.hidden > kAsGoodAsHidden) return std::nullopt;
+  if (p.s == 0 || p.t == 0 || p.hidden > ops::kAsGoodAsHidden)
+    return std::nullopt;
   if (has_lengths) return BandWithLengths(p);
   int64_t last_row = p.first_row + p.s - 1;
   int64_t begin = 0, end = p.t;

@@ -66,7 +66,7 @@ void Stash::FindClasses() {
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     const Op& op = program_.ops[i];
     if (!kept_[i] || between_layers_[i] || IsConstant(op)) continue;
-    std::string name = NamePattern(program_.value_name(op.results[0]));
+    std::string name = StarName(program_.value_name(op.results[0]));
     StashClass& of_name = by_name[name];
     of_name.name = name;
     of_name.ops.push_back(static_cast<int>(i));

@@ -13,7 +13,7 @@ namespace asyra {
 // Results of ops that have one name but for its numbers, as those of all layers
 // do.
 struct StashClass {
-  std::string name;  // NamePattern (simulator/report/text.h): "layer*.swiglu"
+  std::string name;      // StarName (simulator/report/text.h): "layer*.swiglu"
   std::vector<int> ops;  // that make it
   int64_t bytes = 0;     // of a device, all together
 };

@@ -98,8 +98,8 @@ TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
   Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
   CollectiveEstimate all =
       EstimateCollective(machine, Kind::kAllReduce, 1 << 27, kEight, 8, {});
-  CollectiveEstimate few = EstimateCollective(
-      machine, Kind::kAllReduce, 1 << 27, kEight, 8, {.max_ctas = 8});
+  CollectiveEstimate few = EstimateCollective(machine, Kind::kAllReduce,
+                                              1 << 27, kEight, 8, {.ctas = 8});
   EXPECT_EQ(all.ctas, 24);
   EXPECT_EQ(few.ctas, 8);
   EXPECT_GT(few.time_us, 2 * all.time_us);
@@ -109,7 +109,7 @@ TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
 TEST(CollectiveCost, ProcessesAreCopiedBetweenWhereTheMachineSaysSo) {
   Machine machine = TestMachine();
   GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};
-  CollectiveOptions copy_engine = {.copy_engine = true};
+  CollectiveForm copy_engine = {.copy_engine = true};
   auto algorithm = [&] {
     return EstimateCollective(machine, Kind::kAllGather, 1e6, four, 4,
                               copy_engine)
@@ -134,25 +134,24 @@ TEST(CollectiveCost, ProcessesAreCopiedBetweenWhereTheMachineSaysSo) {
 }
 
 TEST(CollectiveCost, CostsAreThoseOfHowRanksRun) {
-  Mesh mesh = *Mesh::Create({{"x", 4}});
-  auto us = [&](bool copies, bool processes) {
+  auto us = [&](bool asks, bool copies, bool processes) {
     Machine machine = TestMachine();
     machine.process_copies = copies;
-    CostModel costs(machine, mesh,
-                    {.ranks_are_processes = processes,
-                     .collectives = {.copy_engine = true}});
-    return costs.CollectiveUs(Kind::kAllGather, 1e8, {0});
+    std::string call = "all_gather(bf16[33554432@x]) {dim=0, axes=x";
+    if (asks) call += ", transport=copy_engine";
+    return CostOf({call + "}", 4, 0}, machine,
+                  {.ranks_are_processes = processes})
+        .time_us;
   };
-  double library_us =
-      CostModel(TestMachine(), mesh).CollectiveUs(Kind::kAllGather, 1e8, {0});
-  EXPECT_NE(us(false, false), library_us);
-  EXPECT_EQ(us(false, true), library_us);
-  EXPECT_EQ(us(true, true), us(false, false));
+  double library_us = us(false, false, false);
+  EXPECT_NE(us(true, false, false), library_us);
+  EXPECT_EQ(us(true, false, true), library_us);
+  EXPECT_EQ(us(true, true, true), us(true, false, false));
 }
 
 TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   Machine machine = TestMachine();
-  CollectiveOptions copy_engine = {.copy_engine = true};
+  CollectiveForm copy_engine = {.copy_engine = true};
   GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};
   CollectiveEstimate estimate =
       EstimateCollective(machine, Kind::kAllGather, 1e6, four, 4, copy_engine);

@@ -33,15 +33,6 @@ Measurements ShippedTable() {
   return {};
 }
 
-OpCost CostOf(const Measurement& point, const Machine& machine) {
-  Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", point.ranks}}));
-  ParsedCall call = ASYRA_VALUE(ParseCall(point.call, mesh));
-  std::vector<Type> results =
-      ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, mesh));
-  return CostModel(machine, mesh)
-      .Cost({*call.def, call.attrs, call.operands, results});
-}
-
 std::string_view OpOf(const Measurement& point) {
   return std::string_view(point.call).substr(0, point.call.find('('));
 }
@@ -294,13 +285,6 @@ TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
     EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.01) << use.call;
     EXPECT_EQ(cost.source, use.source) << use.call;
   }
-  // All of them by copy engines, as an option.
-  Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", 4}}));
-  CostModel by_copy_engine(measured, mesh,
-                           {.collectives = {.copy_engine = true}});
-  EXPECT_NEAR(
-      by_copy_engine.CollectiveUs(CollectiveKind::kAllGather, kBytes, {0}),
-      3 * formula(copied), 1e-6 * formula(copied));
 }
 
 // What copy engines cannot carry is costed as the library carries it.

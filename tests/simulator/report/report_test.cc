@@ -84,7 +84,7 @@ TEST(Report, LibrariesAreToldApart) {
 }
 
 TEST(Report, TypesInNamesAreNoNumbersOfLayers) {
-  EXPECT_EQ(NamePattern("layer12.k_proj.weight.bf16.t3.all_gather"),
+  EXPECT_EQ(StarName("layer12.k_proj.weight.bf16.t3.all_gather"),
             "layer*.k_proj.weight.bf16.t*.all_gather");
 }
 

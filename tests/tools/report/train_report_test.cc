@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
 #include "nlohmann/json.hpp"
+#include "passes/training_mfu.h"
 #include "simulator/replay/memory.h"
 #include "tools/compile.h"
 

@@ -1,4 +1,4 @@
-#include "tools/what_if/retune.h"
+#include "passes/retune.h"
 
 #include "ir/copy_engine.h"
 #include "ir/support/status.h"

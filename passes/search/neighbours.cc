@@ -1,4 +1,4 @@
-#include "tools/what_if/neighbours.h"
+#include "passes/search/neighbours.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,6 @@
 #include "simulator/replay/library_memory.h"
 #include "simulator/replay/memory.h"
 #include "simulator/replay/simulate.h"
-#include "simulator/report/profile.h"
 
 namespace asyra {
 namespace {
@@ -15,64 +14,68 @@ namespace {
 // More memory than the device has, and more than the program it would replace.
 bool TakesTooMuch(const Program& program, const SimResult& simulated,
                   const Program& own, const SimResult& own_simulated,
-                  const Machine& machine, double capacity_gib) {
+                  const Machine& machine, int64_t capacity_bytes) {
   int64_t bytes = ReportMemory(program, simulated, machine).device_bytes;
-  int64_t capacity = CapacityBytes(capacity_gib, machine);
-  if (capacity == 0 || bytes <= capacity) return false;
+  if (capacity_bytes == 0 || bytes <= capacity_bytes) return false;
   return bytes > ReportMemory(own, own_simulated, machine).device_bytes;
 }
 
 }  // namespace
 
+ReplayRules RulesOf(const CompileOptions& options, const Machine& machine) {
+  return {.costs = options.costs,
+          .measured_only = options.measured_only,
+          .capacity_bytes = options.schedule.capacity_bytes.value_or(
+              CapacityBytes(/*gib=*/-1, machine))};
+}
+
 absl::StatusOr<Replayed> ReplayOn(const Machine& machine,
                                   const Program& program,
-                                  const CompileFlags& options) {
+                                  const ReplayRules& rules) {
   ASYRA_RETURN_IF_ERROR(CheckFits(program.mesh, machine));
   Replayed replayed;
   replayed.costs =
-      std::make_unique<CostModel>(machine, program.mesh, CostsOf(options));
+      std::make_unique<CostModel>(machine, program.mesh, rules.costs);
   replayed.simulated = Simulate(program, *replayed.costs);
-  if (options.measured_only) {
+  if (rules.measured_only) {
     ASYRA_RETURN_IF_ERROR(CheckMeasured(program, replayed.simulated.op_costs));
   }
   return replayed;
 }
 
-void AdoptFaster(const CompileFlags& options, CompiledModel other,
-                 const std::string& name, CompiledModel* result) {
-  absl::StatusOr<Replayed> replayed =
-      ReplayOn(result->costs->machine(), other.program, options);
+void AdoptFaster(const CompileOptions& options, CompileResult other,
+                 const std::string& name, CompileResult* result) {
+  const Machine& machine = result->costs->machine();
+  ReplayRules rules = RulesOf(options, machine);
+  absl::StatusOr<Replayed> replayed = ReplayOn(machine, other.program, rules);
   if (!replayed.ok() ||
       replayed->simulated.makespan_us >= result->simulated->makespan_us ||
       TakesTooMuch(other.program, replayed->simulated, result->program,
-                   *result->simulated, result->costs->machine(),
-                   options.capacity_gib)) {
+                   *result->simulated, machine, rules.capacity_bytes)) {
     return;
   }
-  ScheduleResult& schedule = *other.schedule;
-  for (ScheduleChoice& choice : result->schedule->candidates) {
+  std::vector<ScheduleChoice> candidates =
+      std::move(result->schedule->candidates);
+  for (ScheduleChoice& choice : candidates) {
     if (choice.rejected.empty()) {
       choice.rejected = "slower than the schedule found for " + name;
     }
   }
-  for (ScheduleChoice& choice : schedule.candidates) {
+  for (ScheduleChoice& choice : other.schedule->candidates) {
     if (!choice.rejected.empty()) continue;
     choice.name += ", found for " + name;
     choice.makespan_us = replayed->simulated.makespan_us;
-    result->schedule->candidates.push_back(std::move(choice));
+    candidates.push_back(std::move(choice));
   }
-  schedule.candidates = std::move(result->schedule->candidates);
-  schedule.steps += result->schedule->steps;
-  schedule.baseline = Simulate(*other.partitioned, *replayed->costs);
-  schedule.optimized = replayed->simulated;
-  result->schedule = std::move(other.schedule);
-  result->partitioned = std::move(other.partitioned);
-  result->unscheduled = std::move(other.unscheduled);
-  result->program = std::move(other.program);
-  result->simulated = std::move(replayed->simulated);
-  result->costs = std::move(replayed->costs);
-  result->remarks = std::move(other.remarks);
-  result->noise = std::max(result->noise, other.noise);
+  other.schedule->candidates = std::move(candidates);
+  other.schedule->steps += result->schedule->steps;
+  other.schedule->baseline = Simulate(*other.partitioned, *replayed->costs);
+  other.schedule->optimized = replayed->simulated;
+  other.simulated = std::move(replayed->simulated);
+  other.costs = std::move(replayed->costs);
+  other.noise = std::max(result->noise, other.noise);
+  other.timings = std::move(result->timings);
+  *result = std::move(other);
 }
 
 std::optional<FasterSchedule> FastestOf(
@@ -80,13 +83,13 @@ std::optional<FasterSchedule> FastestOf(
   std::optional<FasterSchedule> best;
   for (size_t i = 0; i < others.size(); ++i) {
     absl::StatusOr<Replayed> replayed =
-        ReplayOn(own.machine, others[i]->program, own.options);
+        ReplayOn(own.machine, others[i]->program, own.rules);
     if (!replayed.ok()) continue;
     double best_us = best.has_value() ? best->simulated.makespan_us
                                       : own.simulated.makespan_us;
     if (replayed->simulated.makespan_us >= best_us ||
         TakesTooMuch(others[i]->program, replayed->simulated, own.program,
-                     own.simulated, own.machine, own.options.capacity_gib)) {
+                     own.simulated, own.machine, own.rules.capacity_bytes)) {
       continue;
     }
     best = FasterSchedule{i, std::move(replayed->simulated)};

@@ -8,35 +8,44 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tools/compile.h"
+#include "passes/compile_options.h"
+#include "passes/compile_result.h"
 
 namespace asyra {
 
-// `program` simulated on `machine`; none if its mesh does not fit or, with
-// strict `options`, if the cost of an op was neither measured nor interpolated.
+// How programs are compared on a machine.
+struct ReplayRules {
+  CostOptions costs;
+  bool measured_only = false;  // the cost of every op is known
+  int64_t capacity_bytes = 0;  // of a device; 0: no limit
+};
+ReplayRules RulesOf(const CompileOptions& options, const Machine& machine);
+
+// `program` simulated on `machine`. Errors: its mesh does not fit; with
+// `measured_only`, the cost of an op was neither measured nor interpolated.
 struct Replayed {
   std::unique_ptr<CostModel> costs;
   SimResult simulated;
 };
 absl::StatusOr<Replayed> ReplayOn(const Machine& machine,
                                   const Program& program,
-                                  const CompileFlags& options);
+                                  const ReplayRules& rules);
 
 // Replaces `result` by the schedule found for `other`, described by `name`, if
 // that is faster on the machine of `result` and fits its memory or needs no
 // more than `result`. Both have the same model and options, except for the
 // machine's.
-void AdoptFaster(const CompileFlags& options, CompiledModel other,
-                 const std::string& name, CompiledModel* result);
+void AdoptFaster(const CompileOptions& options, CompileResult other,
+                 const std::string& name, CompileResult* result);
 
 // The result of a search for a machine.
 struct FoundSchedule {
-  CompileFlags options;
+  ReplayRules rules;
   Machine machine;
   Program program;
   SimResult simulated;  // on `machine`
   int tiles = 0;        // ScheduleResult
-  double noise = 0;     // CompiledModel
+  double noise = 0;     // CompileResult
 };
 
 // Which of `others` is fastest on the machine of `own`, and faster than it, by

@@ -1,4 +1,4 @@
-#include "tools/report/step_shape.h"
+#include "passes/analysis/step_shape.h"
 
 #include <array>
 
