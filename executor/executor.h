@@ -184,6 +184,13 @@ class Executor {
   virtual absl::Status Start(absl::Span<const Tensor> inputs) = 0;
   virtual absl::Status Finish() = 0;
 
+  // Start in two parts, for those who measure a step without its copies:
+  // CopyInputs returns once the device has the inputs, StartCopied begins a
+  // step of them. Between the two, no executor that shares this one's states
+  // steps. Error of StartCopied: no inputs were copied since the last step.
+  virtual absl::Status CopyInputs(absl::Span<const Tensor> inputs) = 0;
+  virtual absl::Status StartCopied() = 0;
+
   // Steps in flight: the host does nothing between two of them.
   //
   // Enqueue puts a step behind those before it and gives its number, from 0. It

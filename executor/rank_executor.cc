@@ -110,14 +110,30 @@ absl::Status RankExecutor::Step(absl::Span<const Tensor> inputs) {
 absl::Status RankExecutor::Start(absl::Span<const Tensor> inputs) {
   ASYRA_RETURN_IF_ERROR(ReadyForStep());
   ASYRA_RETURN_IF_ERROR(BeginStep(CheckInputs(inputs)));
-  size_t next = 0;
-  for (const Input& input : program_.inputs) {
-    if (input.role != InputRole::kData) continue;
-    Tensor tensor = Stored(input.value, inputs[next++]);
-    device_->CopyToDevice(Address(input.value), tensor.data(), tensor.bytes(),
-                          runner_->home());
-    if (in_halves_[input.value]) in_flight_.push_back(std::move(tensor));
+  EnqueueInputs(inputs);
+  RunStep();
+  running_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::CopyInputs(absl::Span<const Tensor> inputs) {
+  ASYRA_RETURN_IF_ERROR(ReadyForStep());
+  absl::Status status = CheckInputs(inputs);
+  if (status.ok()) {
+    WaitForOthers();
+    EnqueueInputs(inputs);
+    status = runner_->home().Synchronize(WorldCheck());
+    in_flight_.clear();
   }
+  if (!status.ok()) failure_.Report(status);
+  has_inputs_ = failure_.status().ok();
+  return failure_.status();
+}
+
+absl::Status RankExecutor::StartCopied() {
+  ASYRA_RETURN_IF_ERROR(ReadyForStep());
+  if (!has_inputs_) return Invalid("no inputs were copied");
+  ASYRA_RETURN_IF_ERROR(BeginStep(absl::OkStatus()));
   RunStep();
   running_ = true;
   return absl::OkStatus();
@@ -314,7 +330,19 @@ absl::Status RankExecutor::BeginStep(const absl::Status& checked) {
   return absl::OkStatus();
 }
 
+void RankExecutor::EnqueueInputs(absl::Span<const Tensor> inputs) {
+  size_t next = 0;
+  for (const Input& input : program_.inputs) {
+    if (input.role != InputRole::kData) continue;
+    Tensor tensor = Stored(input.value, inputs[next++]);
+    device_->CopyToDevice(Address(input.value), tensor.data(), tensor.bytes(),
+                          runner_->home());
+    if (in_halves_[input.value]) in_flight_.push_back(std::move(tensor));
+  }
+}
+
 void RankExecutor::RunStep() {
+  has_inputs_ = false;
   runner_->EnqueueStep();
   EnqueueOutputs();
   MarkUse();

@@ -47,6 +47,8 @@ class RankExecutor : public Executor {
   absl::Status Step(absl::Span<const Tensor> inputs) override;
   absl::Status Start(absl::Span<const Tensor> inputs) override;
   absl::Status Finish() override;
+  absl::Status CopyInputs(absl::Span<const Tensor> inputs) override;
+  absl::Status StartCopied() override;
   absl::StatusOr<int64_t> Enqueue(absl::Span<const Tensor> inputs) override;
   absl::StatusOr<int64_t> EnqueueViews(absl::Span<const DeviceView> inputs,
                                        void* stream) override;
@@ -95,6 +97,7 @@ class RankExecutor : public Executor {
   absl::Status CheckInputs(absl::Span<const T> inputs) const;
   // Between them the inputs are copied. Errors end all ranks.
   absl::Status BeginStep(const absl::Status& checked);
+  void EnqueueInputs(absl::Span<const Tensor> inputs);
   void RunStep();
   int64_t EndStep();
   absl::Status MakeQueue();
@@ -134,7 +137,7 @@ class RankExecutor : public Executor {
   MemoryUse memory_use_;
   std::vector<void*> outside_;     // by value: memory of others, or null
   std::vector<bool> in_halves_;    // by value (ir/halves.h)
-  std::vector<Tensor> in_flight_;  // inputs in halves, between Start and Finish
+  std::vector<Tensor> in_flight_;  // inputs in halves that are being copied
   Failure failure_{[this](const absl::Status& status) {
     if (world_ != nullptr) world_->Abort(status);
   }};
@@ -146,6 +149,7 @@ class RankExecutor : public Executor {
   void* caller_handle_ = nullptr;            // that caller_ wraps
   std::unique_ptr<Event> given_, has_read_;  // on the caller's stream and ours
   bool running_ = false;                     // between Start and Finish
+  bool has_inputs_ = false;                  // by CopyInputs, for the next step
   bool has_outputs_ = false;
 };
 

@@ -109,6 +109,7 @@ class Run {
                                 .Prepare(*device, world, options_));
     }
     for (int64_t step = 0; step < options_.repeat; ++step) {
+      if (reports && options_.progress) options_.progress(step);
       for (RankCase& one : cases) {
         ASYRA_RETURN_IF_ERROR(one.Step(world, options_));
         if (step > 0 || &one != &cases.front() || !reports) continue;

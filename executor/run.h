@@ -3,6 +3,7 @@
 // does, and what tests compare with the interpreter.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +48,9 @@ struct RunOptions {
   int64_t seed = 0;
   // Steps, all of them from the same inputs, states and params.
   int64_t repeat = 1;
+  // Called before each step with those that are done, by the rank of this
+  // process that reports; null: nobody is told.
+  std::function<void(int64_t done)> progress = nullptr;
   // The outputs of all steps must be equal, byte by byte.
   bool check_deterministic = false;
   // Where this process is a rank: which of its host's it is, and how many they
@@ -57,7 +61,13 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<Tensor> outputs;  // global, of the last step
-  std::vector<double> step_us;  // each of the slowest rank
+  // Each of the slowest rank: from its inputs on the device to its outputs
+  // there.
+  std::vector<double> step_us;
+  // What copying takes, of the slowest rank: inputs to the device, before each
+  // step, and outputs to the host, after the last one.
+  std::vector<double> inputs_us;
+  double outputs_us = 0;
   // From when the reporting rank made its device to the end of its first step,
   // with the preparation of all programs.
   double first_step_us = 0;

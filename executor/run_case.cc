@@ -14,6 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+double UsSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin)
+      .count();
+}
+
 bool IsLeftOut(const Tensor& tensor, const Shape& given) {
   return tensor.num_elements() == 0 && tensor.shape() != given;
 }
@@ -141,8 +146,11 @@ absl::Status SharedCase::Report(Executor& executor) {
 }
 
 std::string SharedCase::Pack(const RankResult& result) const {
-  std::string bytes(reinterpret_cast<const char*>(result.step_us.data()),
-                    result.step_us.size() * sizeof(double));
+  std::vector<double> times = result.step_us;
+  times.insert(times.end(), result.inputs_us.begin(), result.inputs_us.end());
+  times.push_back(result.outputs_us);
+  std::string bytes(reinterpret_cast<const char*>(times.data()),
+                    times.size() * sizeof(double));
   for (const Tensor& shard : result.outputs) {
     bytes.append(reinterpret_cast<const char*>(shard.data()), shard.bytes());
   }
@@ -151,7 +159,8 @@ std::string SharedCase::Pack(const RankResult& result) const {
 
 absl::StatusOr<RankResult> SharedCase::Unpack(const std::string& bytes) const {
   RankResult result;
-  size_t size = options_.repeat * sizeof(double);
+  std::vector<double> times(2 * options_.repeat + 1);
+  size_t size = times.size() * sizeof(double);
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     size += LocalOutput(i).bytes();
   }
@@ -159,10 +168,13 @@ absl::StatusOr<RankResult> SharedCase::Unpack(const std::string& bytes) const {
     return Invalid("a rank gives {} bytes of results, another one {}",
                    bytes.size(), size);
   }
-  result.step_us.resize(options_.repeat);
   const char* at = bytes.data();
-  std::memcpy(result.step_us.data(), at, options_.repeat * sizeof(double));
-  at += options_.repeat * sizeof(double);
+  std::memcpy(times.data(), at, times.size() * sizeof(double));
+  at += times.size() * sizeof(double);
+  auto middle = times.begin() + options_.repeat;
+  result.step_us.assign(times.begin(), middle);
+  result.inputs_us.assign(middle, times.end() - 1);
+  result.outputs_us = times.back();
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     Type local = LocalOutput(i);
     Tensor& shard = result.outputs.emplace_back(local.dtype, local.shape());
@@ -180,11 +192,15 @@ absl::StatusOr<RunResult> SharedCase::Collect(
     report_.outputs.push_back(std::move(whole));
   }
   for (int64_t step = 0; step < options_.repeat; ++step) {
-    double slowest = 0;
+    double& slowest = report_.step_us.emplace_back(0);
+    double& inputs = report_.inputs_us.emplace_back(0);
     for (const RankResult& result : results) {
       slowest = std::max(slowest, result.step_us[step]);
+      inputs = std::max(inputs, result.inputs_us[step]);
     }
-    report_.step_us.push_back(slowest);
+  }
+  for (const RankResult& result : results) {
+    report_.outputs_us = std::max(report_.outputs_us, result.outputs_us);
   }
   return std::move(report_);
 }
@@ -242,19 +258,24 @@ absl::Status RankCase::Step(Communicator& world, const RunOptions& options) {
       ASYRA_RETURN_IF_ERROR(executor_->SetState(name, value));
     }
   }
+  auto copied = Clock::now();
+  ASYRA_RETURN_IF_ERROR(executor_->CopyInputs(data_));
+  result_.inputs_us.push_back(UsSince(copied));
   ASYRA_RETURN_IF_ERROR(BeginTogether(world));
   auto begin = Clock::now();
-  ASYRA_RETURN_IF_ERROR(executor_->Step(data_));
-  result_.step_us.push_back(
-      std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+  ASYRA_RETURN_IF_ERROR(executor_->StartCopied());
+  ASYRA_RETURN_IF_ERROR(executor_->Finish());
+  result_.step_us.push_back(UsSince(begin));
   return options.check_deterministic ? CompareWithFirst() : absl::OkStatus();
 }
 
 absl::StatusOr<RankResult> RankCase::Finish(bool reports) {
+  auto begin = Clock::now();
   for (size_t i = 0; i < shared_.program().outputs.size(); ++i) {
     ASYRA_ASSIGN_OR_RETURN(Tensor shard, executor_->Output(i));
     result_.outputs.push_back(std::move(shard));
   }
+  result_.outputs_us = UsSince(begin);
   if (reports) ASYRA_RETURN_IF_ERROR(shared_.Report(*executor_));
   return std::move(result_);
 }

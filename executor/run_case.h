@@ -14,8 +14,9 @@ namespace asyra {
 
 // Results of one rank for one program.
 struct RankResult {
-  std::vector<Tensor> outputs;  // its shards
-  std::vector<double> step_us;
+  std::vector<Tensor> outputs;             // its shards
+  std::vector<double> step_us, inputs_us;  // by step
+  double outputs_us = 0;                   // after the last one
 };
 
 // One of the programs, with all that its ranks share. Its arguments outlive it.

@@ -11,6 +11,7 @@
 #include "tools/given_flags.h"
 #include "tools/idle_flags.h"
 #include "tools/output_file.h"
+#include "tools/progress.h"
 #include "tools/run/cache_warning.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
@@ -114,6 +115,7 @@ absl::Status Main(const Flags& flags) {
   }
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
   ASYRA_ASSIGN_OR_RETURN(BenchResult result, RunBench(flags.bench));
+  Progress::Erase();
   Print("{}", flags.json
                   ? OverlapsJson(result.overlaps, result.device, result.ranks)
                   : BenchText(result));
@@ -178,6 +180,7 @@ int main(int argc, char** argv) {
       "Measures this machine for the simulator: what ops and collectives take "
       "by the executor's own kernels, those of given models first.",
       "asyra-bench");
+  flags.bench.compile.progress = asyra::Progress("asyra-bench");
   asyra::AddBenchFlags(app, &flags);
   size_t others = app.get_options().size();
   asyra::AddCompileFlags(app, &flags.bench.compile);

@@ -55,8 +55,8 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
     NamedSize axis = ReadNamedSize(part);
     if (axis.name.empty() || axis.size < 1) {
       return Invalid(
-          "--mesh {}: expected NAME=SIZE with a size of at least 1, "
-          "got '{}'",
+          "--mesh {}: expected NAME=SIZE with a size of at least 1, got '{}'; "
+          "asyra-sim sweep compares meshes",
           text, part);
     }
     axes.push_back({axis.name, axis.size});
@@ -64,6 +64,20 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   absl::StatusOr<Mesh> mesh = Mesh::Create(std::move(axes));
   if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
   return mesh;
+}
+
+// Says how a mesh for `ranks` devices is found: "; give its axes, ...".
+std::string MeshHint(int64_t ranks) {
+  if (ranks < 2) return "";
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= ranks && sizes.size() < 12; ++size) {
+    if (ranks % size == 0) sizes.push_back(size);
+  }
+  std::string all = absl::StrJoin(sizes, ",");
+  return fmt::format(
+      "; give its axes, as --dp {0} does, or compare meshes: asyra-sim sweep "
+      "MODEL --ranks {0} --grid dp={1} --grid tp={1}",
+      ranks, all);
 }
 
 // The parts of --help, as docs/cli.md has them.
@@ -286,11 +300,16 @@ absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
   return Mesh::Create(std::move(axes));
 }
 
+bool IsProgramFile(const CompileFlags& flags) {
+  return flags.model.ends_with(".asyra");
+}
+
 absl::Status CheckRanks(const CompileFlags& flags, const Mesh& mesh) {
   int64_t devices = mesh.num_devices();
   if (flags.ranks.value_or(devices) == devices) return absl::OkStatus();
-  return Invalid("--ranks is {}, the mesh {} has {} {}", *flags.ranks,
-                 ToString(mesh), devices, devices == 1 ? "device" : "devices");
+  return Invalid("--ranks is {}, the mesh {} has {} {}{}", *flags.ranks,
+                 ToString(mesh), devices, devices == 1 ? "device" : "devices",
+                 IsProgramFile(flags) ? "" : MeshHint(*flags.ranks));
 }
 
 std::vector<std::string> MachineEdits(const CompileFlags& flags) {

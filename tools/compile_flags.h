@@ -108,6 +108,9 @@ std::string ExpertAxes(const CompileFlags& flags);
 // or devices.
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags);
 
+// A model that is a program already: an .asyra file.
+bool IsProgramFile(const CompileFlags& flags);
+
 // Error unless `mesh` has as many devices as --ranks says.
 absl::Status CheckRanks(const CompileFlags& flags, const Mesh& mesh);
 

@@ -1,5 +1,7 @@
 #include "tools/run_tool.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <sstream>
 #include <string>
@@ -63,7 +65,9 @@ void KeepFreedMemory() {
 // The exit code, after the line of an error.
 int End(const CLI::App& app, const absl::Status& status) {
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
+  bool colours = ShowsColours(STDERR_FILENO);
+  std::fprintf(stderr, "%s%s:%s %s\n", colours ? "\x1b[1;31m" : "",
+               app.get_name().c_str(), colours ? "\x1b[0m" : "",
                std::string(MessageOf(status)).c_str());
   return 1;
 }

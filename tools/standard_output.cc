@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "ir/support/status.h"
 
@@ -32,7 +34,37 @@ void OpenStandardDescriptors() {
   }
 }
 
+std::string Coloured(std::string_view text) {
+  constexpr std::string_view kBad = "\x1b[1;31m", kGood = "\x1b[32m",
+                             kPlain = "\x1b[0m";
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"DOES NOT FIT", kBad},
+      {"MORE time", kBad},
+      {"check failed", kBad},
+      {"check passed", kGood},
+      {"ok: within", kGood}};
+  std::string coloured(text);
+  for (auto [words, colour] : kWords) {
+    std::string shown = fmt::format("{}{}{}", colour, words, kPlain);
+    for (size_t at = coloured.find(words); at != std::string::npos;
+         at = coloured.find(words, at + shown.size())) {
+      coloured.replace(at, words.size(), shown);
+    }
+  }
+  return coloured;
+}
+
+bool ShowsColours(int descriptor) {
+  const char* none = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(descriptor) != 0 && (none == nullptr || *none == '\0') &&
+         terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
 void PrintText(std::string_view text) {
+  static const bool colours = ShowsColours(STDOUT_FILENO);
+  std::string coloured;
+  if (colours) text = coloured = Coloured(text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     NoteError();
   }

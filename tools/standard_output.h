@@ -2,6 +2,7 @@
 // end, as of cat and ls, and nothing is thrown before.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -14,7 +15,15 @@ namespace asyra {
 // takes their number; writes to them fail.
 void OpenStandardDescriptors();
 
-// Writes to standard output; CheckOutput has the error.
+// The text with colours of a terminal for what should not be overlooked, as
+// "DOES NOT FIT", and for what was checked and is right.
+std::string Coloured(std::string_view text);
+// Whether a descriptor shows colours: it is a terminal, and the environment has
+// neither NO_COLOR nor TERM=dumb.
+bool ShowsColours(int descriptor);
+
+// Writes to standard output, coloured where that shows; CheckOutput has the
+// error.
 void PrintText(std::string_view text);
 template <typename... Args>
 void Print(fmt::format_string<Args...> text, Args&&... args) {

@@ -100,13 +100,21 @@ bool IsMadeUp(std::string_view name, std::string_view word, int rank) {
 
 bool IsNumberWord(std::string_view word) {
   constexpr std::string_view kWords[] = {
-      "zero",    "one",    "two",     "three",     "four",    "six",
-      "ten",     "half",   "third",   "quarter",   "pi",      "eps",
-      "epsilon", "inf",    "neg_inf", "minus_inf", "neg_one", "minus_one",
-      "sqrt2",   "sqrt_2", "min",     "max",       "low",     "lowest"};
+      "zero", "one",     "two",       "three",   "four",      "six",
+      "ten",  "half",    "third",     "quarter", "pi",        "sqrt2",
+      "inf",  "neg_inf", "minus_inf", "neg_one", "minus_one", "sqrt_2",
+      "min",  "max",     "low",       "lowest"};
   return std::find(std::begin(kWords), std::end(kWords), word) !=
-             std::end(kWords) ||
-         word.ends_with("_eps") || word.ends_with("epsilon");
+         std::end(kWords);
+}
+
+// Keeps a division or a root from zero. The learned epsilon of a graph network
+// (GIN), by which a node counts itself, begins as 0.
+bool IsEpsilon(std::string_view word, double number) {
+  constexpr double kMost = 0.01;
+  bool named =
+      word == "eps" || word.ends_with("_eps") || word.ends_with("epsilon");
+  return named && number > 0 && number <= kMost;
 }
 
 // A root of a whole number, or one over it, as widths of heads are divided by.
@@ -151,7 +159,7 @@ bool MayBeParameter(std::string_view name, const Tensor& number) {
   double value = number.Get(0);
   std::string word = LastWord(name);
   if (!(std::abs(value) < kHides) || IsMadeUp(name, word, number.rank()) ||
-      IsNumberWord(word) || IsExporterName(name)) {
+      IsNumberWord(word) || IsEpsilon(word, value) || IsExporterName(name)) {
     return false;
   }
   bool scales = word.ends_with("scale") || word.ends_with("scaling") ||

@@ -30,8 +30,9 @@ std::map<std::string, ExportedName, std::less<>> ExportedNames(
 
 // Whether a stored float of one element may be a parameter, such as the scale
 // of logits: its name is not one that exporters and people give constants
-// (val_12, c3, eps, half), it is no number that hides positions, and it is not
-// called a scale beside being a root of a size (1/8 for heads of 64).
+// (val_12, c3, half, or eps of a number above 0 and up to 0.01), it is no
+// number that hides positions, and it is not called a scale beside being a root
+// of a size (1/8 for heads of 64).
 bool MayBeParameter(std::string_view name, const Tensor& number);
 
 // True for a name that exporters make up for a constant (val_12, c3,

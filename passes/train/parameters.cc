@@ -70,6 +70,16 @@ bool IsUniform(const Tensor& data) {
   return true;
 }
 
+// The same without dimensions of one element: a mask of tokens and channels may
+// be [tokens, tokens, 1].
+Tensor WithoutOnes(const Tensor& data) {
+  Shape shape;
+  for (int64_t size : data.shape()) {
+    if (size != 1) shape.push_back(size);
+  }
+  return data.Reshaped(shape);
+}
+
 // Several elements in each of the last two dimensions.
 bool IsMatrix(const Tensor& data) {
   int rank = data.rank();
@@ -153,7 +163,8 @@ class ParameterFinder {
       return "one number everywhere, computed by the exporter";
     }
     if (data->rank() >= 2 && IsSines(*data)) return "sines of positions";
-    if (!IsMatrix(*data) || !(IsTwoValued(*data) || IsPlane(*data))) return "";
+    const Tensor parts = WithoutOnes(*data);
+    if (!IsMatrix(parts) || !(IsTwoValued(parts) || IsPlane(parts))) return "";
     return StructureOf(input.value, *data);
   }
 
@@ -237,19 +248,21 @@ class ParameterFinder {
     if (std::optional<Tensor> derived = Derived(op, value, data)) {
       return StructureOf(op.results[0], *derived);
     }
-    if (!IsMatrix(data)) return "";
     if (IsAny(op, {"matmul", "grouped_matmul"})) {
-      return IsTriangle(data) ? "triangles of one number" : "";
+      return IsMatrix(data) && IsTriangle(data) ? "triangles of one number"
+                                                : "";
     }
+    const Tensor parts = WithoutOnes(data);
+    if (!IsMatrix(parts)) return "";
     if (op.def->name == "mul") {
-      return IsZeroOneMask(data) ? "masks of 0 and 1" : "";
+      return IsZeroOneMask(parts) ? "masks of 0 and 1" : "";
     }
     bool mask_operand = op.def->name == "attention" && op.operands.size() > 3 &&
                         op.operands[3] == value;
     if (mask_operand || IsAny(op, {"add", "sub"})) {
-      if (IsTriangle(data)) return "triangles of one number";
-      if (IsAddedMask(data)) return "masks of 0 and numbers below -1000";
-      if (IsPlane(data)) return "planes over positions";
+      if (IsTriangle(parts)) return "triangles of one number";
+      if (IsAddedMask(parts)) return "masks of 0 and numbers below -1000";
+      if (IsPlane(parts)) return "planes over positions";
     }
     return "";
   }

@@ -61,15 +61,22 @@ const redraws = [];  // what draws with colours
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () =>
   redraws.forEach((redraw) => redraw()));
 
-function bytes(count) {
-  const units = ['bytes', 'KiB', 'MiB', 'GiB'];
+const BYTE_UNITS = ['bytes', 'KiB', 'MiB', 'GiB'];
+function byteUnitOf(count) {
   let unit = 0;
-  while (Math.abs(count) >= 1024 && unit + 1 < units.length) {
+  while (Math.abs(count) >= 1024 && unit + 1 < BYTE_UNITS.length) {
     count /= 1024;
     ++unit;
   }
-  return (unit === 0 ? count : count.toFixed(Math.abs(count) < 99.995 ? 2 : 1)) + ' ' + units[unit];
+  return unit;
 }
+// A column of a table of bytes, in the unit of the largest.
+function bytesLike(largest) {
+  const unit = byteUnitOf(largest), size = Math.pow(1024, unit);
+  const digits = unit === 0 ? 0 : largest / size < 99.995 ? 2 : 1;
+  return (count) => (count / size).toFixed(digits) + ' ' + BYTE_UNITS[unit];
+}
+const bytes = (count) => bytesLike(Math.abs(count))(count);
 
 // Steps of 1, 2 and 5 times a power of ten; about `count` of them in `length`.
 function niceStep(length, count) {

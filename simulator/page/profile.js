@@ -218,7 +218,7 @@ function timelines() {
   const most = Math.max(...profiles.map((p) => p.memory.peak_bytes));
   profiles.forEach((profile, i) => {
     const name = two ? el('div', {class: 'name'},
-      [names[i] + ': ' + profile.model, where(profile),
+      [names[i] + ': ' + shortName(profile.model), where(profile),
        time(profile.makespan_us)].filter(Boolean).join(', ')) : null;
     const view = views[i] || views[0];
     page.append(el('div', {class: 'panel'}, name,
@@ -372,6 +372,7 @@ function peakTable() {
   }
   const sorted = [...kinds].sort((a, b) => b[1] - a[1]);
   const share = (count) => 100 * count / last.memory.peak_bytes + '%';
+  const unit = bytesLike(Math.max(...buffers.map((row) => row.bytes)));
   return el('div', {},
     el('h2', {}, `Alive at the peak, at ${time(at)}`),
     el('div', {class: 'shares'}, ...sorted.map(([, count], i) =>
@@ -384,7 +385,7 @@ function peakTable() {
       {head: 'type', text: true, value: (row) => row.type},
       {head: 'kind', text: true, value: (row) => row.kind},
       {head: 'bytes', value: (row) => row.bytes,
-       show: (row) => bytes(row.bytes)},
+       show: (row) => unit(row.bytes)},
     ], buffers, {sort: 3}));
 }
 

@@ -2,7 +2,6 @@
 // Points of a sweep: time against memory, and a table.
 const {grid, points, model} = data;
 const done = points.filter((point) => !point.error);
-const GIB = Math.pow(2, 30);
 let coloured = 0;     // index of the axis that colours show
 let logarithmic = false;
 let chosen = null;
@@ -55,9 +54,14 @@ function drawPlot() {
   const root = svg('svg', {width, height});
   plot.replaceChildren(root);
   if (done.length === 0) return;
-  const x = scale(done.map((p) => p.makespan_us / 1000), 70, width - 20,
+  // In the units of the table.
+  const most = (key) => Math.max(...done.map((p) => p[key]));
+  const [perTime, timeName] = TIME_UNITS[unitOf(most('makespan_us'))];
+  const byteUnit = byteUnitOf(most('peak_bytes'));
+  const perBytes = Math.pow(1024, byteUnit);
+  const x = scale(done.map((p) => p.makespan_us / perTime), 70, width - 20,
                   logarithmic);
-  const y = scale(done.map((p) => p.peak_bytes / GIB), height - 44, 24,
+  const y = scale(done.map((p) => p.peak_bytes / perBytes), height - 44, 24,
                   logarithmic);
   for (const tick of x.ticks) {
     root.append(
@@ -75,8 +79,8 @@ function drawPlot() {
   }
   root.append(
     svg('text', {x: width - 20, y: height - 8, 'text-anchor': 'end'},
-        'makespan, ms'),
-    svg('text', {x: 74, y: 12}, 'peak memory, GiB'));
+        'makespan, ' + timeName),
+    svg('text', {x: 74, y: 12}, 'peak memory, ' + BYTE_UNITS[byteUnit]));
   // Points of other work or another machine have a front of their own.
   const fronts = new Map();
   for (const point of done.filter((p) => p.pareto)) {
@@ -86,13 +90,15 @@ function drawPlot() {
   }
   for (const front of fronts.values()) {
     const places = front.sort((a, b) => a.makespan_us - b.makespan_us)
-      .map((p) => `${x.at(p.makespan_us / 1000)},${y.at(p.peak_bytes / GIB)}`);
+      .map((p) => `${x.at(p.makespan_us / perTime)},` +
+        y.at(p.peak_bytes / perBytes));
     root.append(svg('polyline', {points: places.join(' '),
                                  class: 'front'}));
   }
   for (const point of done) {
     const dot = svg('circle', {
-      cx: x.at(point.makespan_us / 1000), cy: y.at(point.peak_bytes / GIB),
+      cx: x.at(point.makespan_us / perTime),
+      cy: y.at(point.peak_bytes / perBytes),
       r: point === chosen ? 8 : point.pareto ? 6 : 4.5,
       fill: point.fits ? hue(point) : 'var(--panel)',
       stroke: point === chosen || (point.fits && point.pareto) ?
@@ -135,6 +141,7 @@ function drawTable() {
     bytes(p.peak_bytes - p.capacity_bytes) + ' too much' :
     p.pareto ? 'Pareto front' : '');
   const time = timesLike(Math.max(0, ...done.map((p) => p.makespan_us)));
+  const peak = bytesLike(Math.max(0, ...done.map((p) => p.peak_bytes)));
   rows.replaceChildren(table([
     ...grid.map((axis, i) => ({head: axis.key, text: true,
                                value: (p) => p.values[i]})),
@@ -148,7 +155,7 @@ function drawTable() {
     number(['exposed', 'exposed_comm_us'], time),
     number(['MFU', 'mfu'], percent),
     number(['by formula', 'formula'], percent),
-    number(['peak memory', 'peak_bytes'], bytes),
+    number(['peak memory', 'peak_bytes'], peak),
     number(['tiles', 'tiles'], (tiles) => tiles || ''),
     {head: '', text: true, wide: true, value: note},
   ], points, {most: points.length, row: (point, line) => {

@@ -82,18 +82,20 @@ std::string Memory(const Profile& profile) {
     filled += fmt::format("{}{} {}", filled.empty() ? "" : ", ", kind,
                           BytesText(bytes));
   }
-  std::string text = Row("peak memory", BytesText(profile.peak_bytes), filled);
+  BytesColumn unit(std::max(
+      {profile.peak_bytes, profile.arena_bytes, profile.device_bytes}));
+  std::string text = Row("peak memory", unit.Text(profile.peak_bytes), filled);
   if (profile.device_bytes > 0) {
-    text += Row("  in an arena", BytesText(profile.arena_bytes),
+    text += Row("  in an arena", unit.Text(profile.arena_bytes),
                 fmt::format("reached at {}", TimeText(profile.peak_us)));
-    text += Row("  on the device", BytesText(profile.device_bytes),
+    text += Row("  on the device", unit.Text(profile.device_bytes),
                 DeviceShare(profile));
   }
   size_t shown = 0;
   for (const ProfileBuffer& buffer : profile.at_peak) {
     if (buffer.kind == "weight" || buffer.type.empty() || shown == 3) continue;
     ++shown;
-    text += Row("", BytesText(buffer.bytes),
+    text += Row("", unit.Text(buffer.bytes),
                 fmt::format("{} {}", buffer.name, buffer.type));
   }
   return text;

@@ -143,8 +143,9 @@ def write_tensor(path, name, values):
 
 
 def write(folder, what, model, output, value, opset=18, classes=VOCAB,
-          more=()):
-  """Writes a situation, with `more` runs; raises where ONNX Runtime gives another loss."""
+          more=(), flags=""):
+  """Writes a situation, with `more` flags and runs; raises where ONNX Runtime
+  gives another loss."""
   int64 = onnx.TensorProto.INT64
   shape = ["batch", "seq"][:len(model.labels_shape)]
   graph = helper.make_graph(
@@ -180,6 +181,6 @@ def write(folder, what, model, output, value, opset=18, classes=VOCAB,
              for name, gradient in gradients.items()},
             os.path.join(folder, "gradients.safetensors"))
   case = {"what": what,
-          "runs": [{"command": CHECK, "says": ["ok: within"]}, *more]}
+          "runs": [{"command": CHECK + flags, "says": ["ok: within"]}, *more]}
   with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as file:
     file.write(json.dumps(case, indent=2) + "\n")

@@ -67,6 +67,7 @@ class Flags(ToolTest):
          "expected NAME=SIZE with a size of at least 1, got ''"), ("tp", "got 'tp'"), ("=2", "got '=2'"),
         ("tp=0", "got 'tp=0'"), ("tp=-2", "got 'tp=-2'"),
         ("tp=two", "got 'tp=two'"),
+        ("auto", "got 'auto'; asyra-sim sweep compares meshes"),
         ("dp=2,dp=4", "axis dp is given twice, of size 2 and of 4"),
         ("dp=2, tp=2", "axis 1 is called ' tp'"), ("2=2", "called '2'"),
         (many, "17 axes, at most 16"),
@@ -95,7 +96,9 @@ class Flags(ToolTest):
       for ranks in ["8", "0", "-4"]:
         self.fails(f"--ranks is {ranks}, the mesh (sp=2, tp=2) has 4 devices",
                    tool, LLAMA, *DIMS, *mesh, "--ranks", ranks)
-      self.fails("--ranks is 2, the mesh () has 1 device", tool, LLAMA, *DIMS,
+      self.fails("--ranks is 2, the mesh () has 1 device; give its axes, as "
+                 "--dp 2 does, or compare meshes: asyra-sim sweep MODEL "
+                 "--ranks 2 --grid dp=1,2 --grid tp=1,2", tool, LLAMA, *DIMS,
                  "--ranks", "2")
     self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--ranks", "4", "-o", out)
     self.passes("asyra-run", out, "--ranks", "4")

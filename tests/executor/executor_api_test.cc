@@ -137,6 +137,24 @@ TEST_F(Api, SeveralExecutorsShareADevice) {
   EXPECT_EQ(ASYRA_VALUE(second->Output(0)).Get(0), 5);
 }
 
+TEST_F(Api, InputsMayBeCopiedBeforeTheStep) {
+  auto executor = Prepared(kAccumulate);
+  EXPECT_EQ(MessageOf(executor->StartCopied()), "no inputs were copied");
+  std::vector<Tensor> inputs = {Vector({5, 6})};
+  ASSERT_TRUE(executor->CopyInputs(inputs).ok());
+  inputs[0].Set(0, 50);  // it was copied
+  ASSERT_TRUE(executor->StartCopied().ok());
+  EXPECT_EQ(MessageOf(executor->CopyInputs(inputs)),
+            "a step is running already");
+  ASSERT_TRUE(executor->Finish().ok());
+  EXPECT_EQ(ASYRA_VALUE(executor->Output(0)).Get(0), 5);
+  // The step may have written over them.
+  EXPECT_EQ(MessageOf(executor->StartCopied()), "no inputs were copied");
+  std::vector<Tensor> wrong = {Vector({1})};
+  EXPECT_THAT(std::string(MessageOf(executor->CopyInputs(wrong))),
+              testing::HasSubstr("input %x is f32[1]"));
+}
+
 TEST_F(Api, PlannedOffsetsAreTaken) {
   auto executor = Prepared(R"(asyra 1 allocated
 program @chain(%x: f32[64] at 0) -> (f32[64]) {

@@ -25,11 +25,16 @@ TEST(MayBeParameter, GoesByNameAndNumber) {
   }
   EXPECT_FALSE(MayBeParameter("p", Number(3)));
   EXPECT_TRUE(MayBeParameter("p", Number(3).Reshaped({1})));
-  for (const char* name :
-       {"val_12", "c3", "k24", "17", "eps", "layer.eps", "one", "half",
-        "onnx::Pow_12", "/m/Constant_3_output_0", "const_fold_opt__7",
-        "scalar_tensor_default"}) {
+  for (const char* name : {"val_12", "c3", "k24", "17", "one", "half",
+                           "onnx::Pow_12", "/m/Constant_3_output_0",
+                           "const_fold_opt__7", "scalar_tensor_default"}) {
     EXPECT_FALSE(MayBeParameter(name, Number(0.4))) << name;
+  }
+  for (const char* name : {"eps", "layer.eps", "norm_eps", "m.epsilon"}) {
+    EXPECT_FALSE(MayBeParameter(name, Number(1e-5))) << name;
+    // The learned one of GIN.
+    EXPECT_TRUE(MayBeParameter(name, Number(0))) << name;
+    EXPECT_TRUE(MayBeParameter(name, Number(0.2))) << name;
   }
   EXPECT_FALSE(MayBeParameter("alpha", Number(-1e9)));
   // One over the root of 64, and no root.

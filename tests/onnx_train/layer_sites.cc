@@ -183,9 +183,14 @@ void AddLayerSites(std::vector<ReadSite>* sites) {
                     }});
   sites->push_back({"SoftmaxCrossEntropyLoss with classes", [](M& m) {
                       std::string logits = m.Weight({kB * kS, M::kRows});
+                      // By the rule of constants they are no parameter.
+                      std::vector<double> classes(M::kRows);
+                      for (double& one : classes) {
+                        one = m.choice().Uniform(0.2, 0.9);
+                      }
                       return m.Op("SoftmaxCrossEntropyLoss",
                                   {logits, m.Reshape("ids", {kB * kS}),
-                                   m.Weight({M::kRows})},
+                                   m.Stored({M::kRows}, classes, false)},
                                   {{"reduction", "sum"}, {"ignore_index", 1}});
                     }});
   sites->push_back({"NegativeLogLikelihoodLoss", [](M& m) {

@@ -9,12 +9,10 @@
 #include <functional>
 #include <set>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "executor/bench/collective_timer.h"
 #include "ir/support/status.h"
-#include "simulator/cost/cost_table.h"
 #include "simulator/cost/load_machine.h"
+#include "tools/bench/bench_estimates.h"
 #include "tools/bench/bench_files.h"
 #include "tools/bench/bench_grid.h"
 #include "tools/bench/bench_memory.h"
@@ -83,12 +81,6 @@ std::string Today() {
   gmtime_r(&now, &utc);
   return fmt::format("{}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1,
                      utc.tm_mday);
-}
-
-// A call however it is spaced.
-std::pair<std::string, int> NameOf(std::string text, int ranks) {
-  std::erase(text, ' ');
-  return {std::move(text), ranks};
 }
 
 // For people: what a table was measured with.
@@ -194,7 +186,7 @@ class Bench {
   }
 
   void Add(MeasuredCall call) {
-    known_.insert(NameOf(call.text, call.ranks));
+    known_.insert(CallKey(call.text, call.ranks));
     result_.calls.push_back(std::move(call));
   }
 
@@ -209,7 +201,7 @@ class Bench {
   }
 
   bool Known(const std::string& text, int ranks) const {
-    return known_.contains(NameOf(text, ranks));
+    return known_.contains(CallKey(text, ranks));
   }
 
   absl::Status MeasureLaunches() {
@@ -218,6 +210,15 @@ class Bench {
     if (!launches.ok()) return Annotate(launches.status(), call.text);
     result_.launches = *launches;
     return absl::OkStatus();
+  }
+
+  // Tells what is being measured, the one after `done` of `all`.
+  void Tell(std::string_view what, size_t done, size_t all,
+            std::string_view call) const {
+    if (!options_.compile.progress) return;
+    options_.compile.progress(fmt::format("{} {} of {}, at most {:.0f} s: {}",
+                                          what, done + 1, all, options_.seconds,
+                                          call));
   }
 
   // All calls of a program in turn, as in its steps, unless none is new.
@@ -233,6 +234,12 @@ class Bench {
     std::vector<MixCall> mix;
     for (const LocalCall& call : calls) {
       mix.push_back({call.use, call.count, call.index_limit});
+    }
+    ++mixes_;
+    if (options_.compile.progress) {
+      options_.compile.progress(fmt::format(
+          "program {}, its {} local calls in turn, at most {:.0f} s", mixes_,
+          mix.size(), options_.seconds));
     }
     ASYRA_ASSIGN_OR_RETURN(std::vector<absl::StatusOr<Timing>> timings,
                            TimeMix(*device_, mix));
@@ -300,47 +307,21 @@ class Bench {
       result_.overlaps.push_back({shape, std::move(forms)});
     }
     ASYRA_RETURN_IF_ERROR(OnRanks([&](RankTimer& timer) -> absl::Status {
-      for (MeasuredOverlap& overlap : result_.overlaps) {
+      for (size_t i = 0; i < result_.overlaps.size(); ++i) {
+        MeasuredOverlap& overlap = result_.overlaps[i];
         for (OverlapForm& form : overlap.forms) {
+          if (timer.rank() == 0) {
+            Tell("overlap", i, result_.overlaps.size(),
+                 fmt::format("{}, {}", overlap.shape.name, form.name));
+          }
           ASYRA_RETURN_IF_ERROR(MeasureForm(timer, overlap.shape, &form));
         }
       }
       return absl::OkStatus();
     }));
-    return EstimateFromParts(std::move(machine));
-  }
-
-  // Estimates of plans by the machine's table, in which what this run measured
-  // of matmuls and collectives replaces older points.
-  absl::Status EstimateFromParts(Machine machine) {
-    absl::StatusOr<Measurements> table =
-        LoadMeasurements(options_.compile.machine);
-    Measurements parts = table.ok() ? *std::move(table) : Measurements();
-    std::erase_if(parts.points, [&](const Measurement& point) {
-      return Known(point.call, point.ranks);
-    });
-    for (const MeasuredCall& call : result_.calls) {
-      parts.points.push_back({call.text, call.ranks, call.timing.us});
-    }
-    std::erase_if(parts.points, [](const Measurement& point) {
-      return absl::StartsWith(point.call, "overlap(");
-    });
-    ASYRA_ASSIGN_OR_RETURN(machine.table, CostTable::Calibrate(parts, machine));
-    for (MeasuredOverlap& overlap : result_.overlaps) {
-      ASYRA_ASSIGN_OR_RETURN(
-          std::vector<OverlapForm> again,
-          OverlapForms(overlap.shape, scale_.dtype, result_.ranks, machine));
-      for (OverlapForm& form : overlap.forms) {
-        auto same = absl::c_find_if(again, [&](const OverlapForm& other) {
-          return other.kind == form.kind && other.name == form.name;
-        });
-        // What only the machine's table makes the best has no estimate here.
-        if (form.kind == OverlapForm::kPlan && same != again.end()) {
-          form.of_parts_us = same->predicted_us;
-        }
-      }
-    }
-    return absl::OkStatus();
+    return EstimateFromParts(options_.compile.machine, std::move(machine),
+                             result_.calls, scale_.dtype, result_.ranks,
+                             &result_.overlaps);
   }
 
   absl::Status MeasureForm(RankTimer& timer, const OverlapShape& shape,
@@ -418,8 +399,10 @@ class Bench {
   // By every rank; the first one keeps the result.
   absl::Status MeasureWith(RankTimer& timer,
                            absl::Span<const CollectiveCall> calls) {
-    for (const CollectiveCall& call : calls) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const CollectiveCall& call = calls[i];
       bool first = timer.rank() == 0;
+      if (first) Tell("collective", i, calls.size(), call.text);
       ASYRA_ASSIGN_OR_RETURN(
           bool known, timer.Agree(first && Known(call.text, call.ranks)));
       if (known) continue;
@@ -454,7 +437,13 @@ class Bench {
 
   absl::Status MeasurePairs(RankTimer& timer,
                             absl::Span<const PairCall> pairs) {
-    for (const PairCall& pair : pairs) {
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const PairCall& pair = pairs[i];
+      if (timer.rank() == 0) {
+        Tell("pair", i, pairs.size(),
+             fmt::format("{} beside {}", pair.compute.text,
+                         pair.collective.text));
+      }
       ASYRA_ASSIGN_OR_RETURN(bool go, HasTime(timer, pair.collective.text));
       if (!go) continue;
       absl::StatusOr<PairTiming> timing = timer.TimePair(pair);
@@ -474,8 +463,10 @@ class Bench {
   }
 
   absl::Status MeasureGrid() {
-    for (const std::string& text : LocalGrid(scale_)) {
-      ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(text));
+    std::vector<std::string> grid = LocalGrid(scale_);
+    for (size_t i = 0; i < grid.size(); ++i) {
+      ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(grid[i]));
+      Tell("op", i, grid.size(), call.text);
       ASYRA_RETURN_IF_ERROR(Measure(call));
     }
     return absl::OkStatus();
@@ -487,6 +478,7 @@ class Bench {
   BenchResult result_;
   std::vector<BenchModel> models_;
   std::set<std::pair<std::string, int>> known_;  // of its calls
+  int mixes_ = 0;                                // programs that were measured
   std::unique_ptr<Platform> platform_;
   std::shared_ptr<Device> device_;
 };

@@ -148,15 +148,15 @@ std::vector<MemoryPart> StepMemory(const Program& program,
 }
 
 std::string StepMemoryText(const std::vector<MemoryPart>& parts) {
-  std::string text = " memory of a device at the peak\n";
+  if (parts.empty()) return "";
   int64_t all = 0;
+  for (const MemoryPart& part : parts) all += part.bytes;
+  BytesColumn unit(all);
+  std::string text = " memory of a device at the peak\n";
   for (const MemoryPart& part : parts) {
-    text += fmt::format("  {:<12} {:>12}\n", part.name, BytesText(part.bytes));
-    all += part.bytes;
+    text += fmt::format("  {:<12} {:>12}\n", part.name, unit.Text(part.bytes));
   }
-  return parts.empty() ? ""
-                       : text + fmt::format("  {:<12} {:>12}\n", "in all",
-                                            BytesText(all));
+  return text + fmt::format("  {:<12} {:>12}\n", "in all", unit.Text(all));
 }
 
 nlohmann::json StepMemoryJson(const std::vector<MemoryPart>& parts) {

@@ -40,6 +40,11 @@ absl::Status RunOnDevice(const RunSettings& flags, const Program& program,
   }
   RunOptions options = flags.run;
   options.executor.profile = !flags.profile.empty();
+  options.progress = [&](int64_t done) {
+    if (!flags.compile.progress) return;
+    flags.compile.progress(
+        fmt::format("step {} of {}", done + 1, options.repeat));
+  };
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
   std::vector<RunCase> cases = {{&program, inputs}};
   for (const AgainstProgram& other : against) {

@@ -39,16 +39,26 @@ Json CollectivesJson(const std::vector<CollectiveRun>& runs) {
   return all;
 }
 
-std::string RunText(const RunResult& run) {
+// What a step takes, and what the copies around it do, in one unit.
+std::string TimesText(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
-  const MemoryUse& memory = run.memory;
+  double inputs_us = Median(run.inputs_us);
+  TimeColumn unit(std::max({times.max_us, inputs_us, run.outputs_us}));
   // The first step initialises caches and does not count.
   std::string text =
       run.step_us.size() == 1
-          ? fmt::format("1 step, cold: {}\n", TimeText(times.median_us))
+          ? fmt::format("1 step, cold: {}\n", unit.Text(times.median_us))
           : fmt::format("{} steps: median {}, min {}, max {}\n",
-                        run.step_us.size(), TimeText(times.median_us),
-                        TimeText(times.min_us), TimeText(times.max_us));
+                        run.step_us.size(), unit.Text(times.median_us),
+                        unit.Text(times.min_us), unit.Text(times.max_us));
+  return text +
+         fmt::format("copies, not part of a step: inputs {}, outputs {}\n",
+                     unit.Text(inputs_us), unit.Text(run.outputs_us));
+}
+
+std::string RunText(const RunResult& run) {
+  const MemoryUse& memory = run.memory;
+  std::string text = TimesText(run);
   text += fmt::format("first step done {} after the start of the ranks\n",
                       TimeText(run.first_step_us));
   text += fmt::format(
@@ -107,13 +117,19 @@ std::string AgainstText(double ratio, std::string_view name) {
 std::string InTurnText(const RunReport& report) {
   std::string text = "\nin turn      predicted     median        min  ratio\n";
   double median = Summarize(report.run->step_us).median_us;
+  double largest = median;
+  for (double us : report.predicted_us) largest = std::max(largest, us);
+  for (const AgainstReport& other : report.against) {
+    largest = std::max(largest, Summarize(other.run.step_us).median_us);
+  }
+  TimeColumn unit(largest);
   auto add = [&](size_t i, std::string_view name, const RunResult& run) {
     StepTimes times = Summarize(run.step_us);
     std::string predicted =
-        report.predicted_us.empty() ? "-" : TimeText(report.predicted_us[i]);
+        report.predicted_us.empty() ? "-" : unit.Text(report.predicted_us[i]);
     text += fmt::format("{:<11} {:>10} {:>10} {:>10} {:>5.3f}x\n", name,
-                        predicted, TimeText(times.median_us),
-                        TimeText(times.min_us), times.median_us / median);
+                        predicted, unit.Text(times.median_us),
+                        unit.Text(times.min_us), times.median_us / median);
   };
   add(0, "this", *report.run);
   for (size_t i = 0; i < report.against.size(); ++i) {
@@ -154,6 +170,8 @@ Json InTurnJson(const RunReport& report) {
 
 Json RunJson(const RunResult& run) {
   return {{"steps", StepsJson(run)},
+          {"copies_us",
+           {{"inputs", Median(run.inputs_us)}, {"outputs", run.outputs_us}}},
           {"first_step_us", run.first_step_us},
           {"memory_bytes", MemoryJson(run.memory)},
           {"used_bytes", MemoryJson(run.used)},

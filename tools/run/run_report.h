@@ -49,7 +49,8 @@ std::string ToText(const RunReport& report);
 // One object: model, device, ranks, stage, ops, lacking_weights,
 // random_weights; step {batch, tokens, dtype} where it is known, and
 // tokens_per_s of the median; steps {count, median_us,
-// min_us, max_us}, first_step_us (RunResult), memory_bytes {arena, resident,
+// min_us, max_us}, copies_us {inputs, outputs} (RunResult; of the inputs the
+// median), first_step_us, memory_bytes {arena, resident,
 // workspace, total} of one rank and, as measured, used_bytes of the same and
 // device_bytes (MemoryUse), collectives [{op, count, asked, ran, obstacle}]
 // with what carried them, fallback_ops, fallback_collectives and split_fusions,

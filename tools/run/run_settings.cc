@@ -1,7 +1,6 @@
 #include "tools/run/run_settings.h"
 
 #include <cmath>
-#include <filesystem>
 
 #include "ir/support/status.h"
 #include "tools/connect_ranks.h"
@@ -104,10 +103,6 @@ std::vector<CLI::Option*> AddRunSettings(CLI::App& app, RunSettings* flags) {
   AddInputFlags(app, &flags->input);
   AddMoreFlags(app, flags);
   return compiling;
-}
-
-bool IsProgramFile(const CompileFlags& flags) {
-  return std::filesystem::path(flags.model).extension() == ".asyra";
 }
 
 absl::StatusOr<bool> RunsAsItIs(const CompileFlags& flags) {

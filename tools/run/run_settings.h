@@ -50,7 +50,6 @@ absl::Status CheckTimeout(const RunSettings& settings);
 // Error: other values out of range, flags that do not go together.
 absl::Status CheckSettings(const RunSettings& settings);
 
-bool IsProgramFile(const CompileFlags& flags);
 // A program file runs as it is, unless it is to be compiled for a mesh.
 absl::StatusOr<bool> RunsAsItIs(const CompileFlags& flags);
 

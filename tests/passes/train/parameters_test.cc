@@ -251,6 +251,29 @@ TEST(FindParameters, ZerosAndOnesThatMultiplyAreAMask) {
   EXPECT_EQ(found({0, 0, 0, 0}), "w scale");
 }
 
+TEST(FindParameters, MasksMayHaveDimensionsOfOneElement) {
+  auto found = [](std::string_view shape, const Shape& sizes) {
+    std::string text = fmt::format(R"(
+    in x f32[2,2,2]
+    weight w f32{}
+    y = mul(x, w)
+    out y)",
+                                   shape);
+    return FoundWith(text, Tensor::FromDoubles(DType::kF32, sizes,
+                                               std::vector<double>{0, 1}));
+  };
+  Tensor mask = Tensor::FromDoubles(DType::kF32, {2, 2, 1}, {1, 0, 1, 1});
+  EXPECT_EQ(FoundWith(R"(
+    in x f32[2,2,4]
+    weight w f32[2,2,1]
+    y = mul(x, w)
+    out y)",
+                      mask),
+            "");
+  // A vector of gates is none.
+  EXPECT_EQ(found("[2,1]", {2, 1}), "w scale");
+}
+
 // With the data of the weight w, and the reason where it is none.
 std::string ReasonFor(std::string_view text, const Tensor& data) {
   Program program = ASYRA_VALUE(ParseUntyped(text));

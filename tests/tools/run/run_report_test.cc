@@ -15,6 +15,8 @@ using ::testing::Not;
 RunResult Steps(std::vector<double> us) {
   RunResult run;
   run.step_us = std::move(us);
+  run.inputs_us.assign(run.step_us.size(), 5700);
+  run.outputs_us = 40;
   return run;
 }
 
@@ -39,6 +41,17 @@ TEST(RunReport, TakesEqualTimesForEqual) {
   std::string text = TextAgainst({"old.asyra", Steps({996, 996, 996})});
   EXPECT_THAT(text, HasSubstr("\nthis takes as long as old.asyra\n"));
   EXPECT_THAT(text, Not(HasSubstr(" time than ")));
+}
+
+TEST(RunReport, CopiesAreNotPartOfAStep) {
+  std::string text = TextAgainst({"old.asyra", Steps({1550, 1550, 1550})});
+  EXPECT_THAT(text,
+              HasSubstr("3 steps: median 1.00 ms, min 0.90 ms, max 1.10 ms\n"
+                        "copies, not part of a step: inputs 5.70 ms, outputs "
+                        "0.04 ms\n"));
+  // The unit of a column is that of its largest time.
+  EXPECT_THAT(text, HasSubstr("    1.00 ms    0.90 ms 1.000x\n"));
+  EXPECT_THAT(text, HasSubstr("    1.55 ms    1.55 ms 1.550x\n"));
 }
 
 TEST(RunReport, CountsOneOp) {
