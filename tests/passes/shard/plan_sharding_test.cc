@@ -299,9 +299,9 @@ program @f(%a: f32[4, 8]) -> (f32[4, 8]) {
 // Each matmul of data is for an axis; none is left out by its cost.
 TEST(PlanSharding, AttentionOfInputsIsDividedByAnyAxis) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
-program @f(%q: f32[2, 8, 4, 8], %k: f32[2, 8, 4, 8], %v: f32[2, 8, 4, 8])
-    -> (f32[2, 8, 4, 8]) {
-  %y = attention(%q, %k, %v) {scale=0.7} : f32[2, 8, 4, 8]
+program @f(%q: bf16[2, 8, 4, 8], %k: bf16[2, 8, 4, 8], %v: bf16[2, 8, 4, 8])
+    -> (bf16[2, 8, 4, 8]) {
+  %y = attention(%q, %k, %v) {scale=0.7} : bf16[2, 8, 4, 8]
   return %y
 }
 )"));
