@@ -38,13 +38,14 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* What the shared library exports. */
+/* Exports of the shared library. */
 #pragma GCC visibility push(default)
 
 #define ASYRA_VERSION_MAJOR 2
 #define ASYRA_VERSION_MINOR 0
 
-/* 1000 * major + minor of the library, which may be newer than this header. */
+/* Returns 1000 * major + minor of the library, which may be newer than this
+ * header. */
 int32_t asyra_version(void);
 
 typedef enum asyra_status {
@@ -61,7 +62,8 @@ typedef enum asyra_status {
   ASYRA_UNAVAILABLE = 14 /* a rank is lost */
 } asyra_status;
 
-/* Of the last function of this thread that failed; empty before. */
+/* Returns the message of the last function of this thread that failed; empty
+ * before. */
 const char* asyra_last_error(void);
 
 typedef enum asyra_dtype {
@@ -89,20 +91,20 @@ typedef struct asyra_tensor_info {
 
 typedef struct asyra_program asyra_program;
 
-/* An .asyra file with its .safetensors, an .onnx file, or a built-in model. A
- * file that is no valid program is ASYRA_INVALID_ARGUMENT. `dims` gives sizes
- * to symbolic dimensions, "batch=4,seq=128"; may be NULL. */
+/* Loads an .asyra file with its .safetensors, an .onnx file, or a built-in
+ * model. A file that is no valid program is ASYRA_INVALID_ARGUMENT. `dims`
+ * gives sizes to symbolic dimensions, "batch=4,seq=128"; may be NULL. */
 asyra_status asyra_program_load(const char* model, const char* dims,
                                 asyra_program** program);
-/* For a mesh, "dp=2,tp=4" or NULL for one device, and a machine, "h100x8" or a
- * .machine file. `search_steps` bounds the search of schedules, to at most
- * 10 million; 0: the default. */
+/* Compiles for a mesh, "dp=2,tp=4" or NULL for one device, and a machine,
+ * "h100x8" or a .machine file. `search_steps` bounds the search of schedules,
+ * to at most 10 million; 0: the default. */
 asyra_status asyra_program_compile(const asyra_program* model, const char* mesh,
                                    const char* machine, int32_t search_steps,
                                    asyra_program** program);
-/* As an .asyra file; weights with data go beside it. */
+/* Writes an .asyra file; weights with data go beside it. */
 asyra_status asyra_program_save(const asyra_program* program, const char* path);
-/* Of a compiled program on a machine. */
+/* The simulation of a compiled program on a machine. */
 typedef struct asyra_simulation {
   size_t size;            /* sizeof(asyra_simulation) */
   double makespan_us;     /* of a step */
@@ -113,7 +115,7 @@ typedef struct asyra_simulation {
 asyra_status asyra_program_simulate(const asyra_program* program,
                                     const char* machine,
                                     asyra_simulation* result);
-/* -1 of NULL. */
+/* Returns the ranks of a program; -1 of NULL. */
 int64_t asyra_program_ranks(const asyra_program* program);
 void asyra_program_free(asyra_program* program);
 
@@ -128,13 +130,13 @@ typedef struct asyra_rank asyra_rank;
 typedef asyra_status (*asyra_body)(asyra_rank* rank, void* data);
 asyra_status asyra_run_ranks(const char* device, int64_t ranks, asyra_body body,
                              void* data);
-/* This process as the rank that mpirun, srun or torchrun has made it; the only
- * one if none has. */
+/* Makes this process the rank that mpirun, srun or torchrun has started; the
+ * only one if none has. */
 asyra_status asyra_rank_connect(const char* device, asyra_rank** rank);
-/* -1 of NULL, as the count. */
+/* Return the position of a rank, and the count of ranks; -1 of NULL. */
 int64_t asyra_rank_number(const asyra_rank* rank);
 int64_t asyra_rank_count(const asyra_rank* rank);
-/* Of asyra_rank_connect, after all handles made with it. */
+/* Frees a rank of asyra_rank_connect, after all handles made with it. */
 void asyra_rank_free(asyra_rank* rank);
 
 /* Running --------------------------------------------------------------- */
@@ -142,7 +144,7 @@ void asyra_rank_free(asyra_rank* rank);
 /* Params and states by name, shared by several executors of a rank. */
 typedef struct asyra_states asyra_states;
 asyra_status asyra_states_create(asyra_rank* rank, asyra_states** states);
-/* Copies a value; `bytes` is its size. */
+/* Copy a value; `bytes` is its size. */
 asyra_status asyra_states_get(asyra_states* states, const char* name, void* to,
                               int64_t bytes);
 asyra_status asyra_states_set(asyra_states* states, const char* name,
@@ -150,17 +152,18 @@ asyra_status asyra_states_set(asyra_states* states, const char* name,
 void asyra_states_free(asyra_states* states);
 
 typedef struct asyra_executor asyra_executor;
-/* `states` may be NULL: the executor has its own. All ranks call it. */
+/* Creates an executor. `states` may be NULL: the executor has its own. All
+ * ranks call it. */
 asyra_status asyra_executor_create(asyra_rank* rank,
                                    const asyra_program* program,
                                    asyra_states* states,
                                    asyra_executor** executor);
-/* Data input or output number `index`; ASYRA_OUT_OF_RANGE beyond the last. */
+/* Describe data input or output `index`; ASYRA_OUT_OF_RANGE beyond the last. */
 asyra_status asyra_executor_input(const asyra_executor* executor, int32_t index,
                                   asyra_tensor_info* info);
 asyra_status asyra_executor_output(const asyra_executor* executor,
                                    int32_t index, asyra_tensor_info* info);
-/* A step on host buffers, one for each input; returns when it is done. The
+/* Runs a step on host buffers, one for each input; returns when it is done. The
  * array of a program without inputs may be NULL. */
 asyra_status asyra_executor_step(asyra_executor* executor,
                                  const void* const* inputs);
@@ -171,7 +174,7 @@ asyra_status asyra_executor_enqueue(asyra_executor* executor,
                                     void* const* inputs, void* stream,
                                     int64_t* number);
 asyra_status asyra_executor_await(asyra_executor* executor, int64_t number);
-/* Where steps read an input and leave an output: memory of the device. */
+/* Give the device memory where steps read an input and leave an output. */
 asyra_status asyra_executor_input_data(const asyra_executor* executor,
                                        int32_t index, void** data);
 asyra_status asyra_executor_output_data(const asyra_executor* executor,
@@ -179,7 +182,7 @@ asyra_status asyra_executor_output_data(const asyra_executor* executor,
 /* Copies an output of the last step to the host. */
 asyra_status asyra_executor_read_output(asyra_executor* executor, int32_t index,
                                         void* to, int64_t bytes);
-/* As asyra_states_get and _set, of one executor. */
+/* Copy a value of one executor, like asyra_states_get and _set. */
 asyra_status asyra_executor_get_state(asyra_executor* executor,
                                       const char* name, void* to,
                                       int64_t bytes);
@@ -204,13 +207,14 @@ typedef struct asyra_trainer_options {
   int32_t check_finite;    /* name the op of the first NaN; slow */
 } asyra_trainer_options;
 
-/* `options` may be NULL. Error: ranks are given different ones. */
+/* Creates a trainer. `options` may be NULL. Error: ranks are given different
+ * ones. */
 asyra_status asyra_trainer_create(asyra_rank* rank, const char* folder,
                                   const asyra_trainer_options* options,
                                   asyra_trainer** trainer);
 asyra_status asyra_trainer_input(const asyra_trainer* trainer, int32_t index,
                                  asyra_tensor_info* info);
-/* An update by a batch: host buffers, one for each input. Returns while the
+/* Updates by a batch: host buffers, one for each input. Returns while the
  * device works on it. With a learning rate that is negative or not finite
  * nothing begins. */
 asyra_status asyra_trainer_step(asyra_trainer* trainer,
@@ -218,15 +222,15 @@ asyra_status asyra_trainer_step(asyra_trainer* trainer,
 /* Adds the gradients of a batch to those of the next step. */
 asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
                                       const void* const* batch);
-/* 1 to 65536 files of tokens, by name or pattern, shuffled; goes on where the
- * checkpoint says. All ranks call it. Error: its data was in another order, by
- * another seed or of other files; ranks have other tokens. */
+/* Opens 1 to 65536 files of tokens, by name or pattern, shuffled; goes on where
+ * the checkpoint says. All ranks call it. Error: its data was in another order,
+ * by another seed or of other files; ranks have other tokens. */
 asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
                                        const char* const* files, int32_t count);
-/* A step on the next batch of them, or on as many as the folder's steps have
- * (asyra-opt --accumulate). */
+/* Runs a step on the next batch of them, or on as many as the folder's steps
+ * have (asyra-opt --accumulate). */
 asyra_status asyra_trainer_step_on_tokens(asyra_trainer* trainer, double rate);
-/* -1 of NULL. */
+/* Returns the steps of a trainer; -1 of NULL. */
 int64_t asyra_trainer_steps(const asyra_trainer* trainer);
 
 typedef struct asyra_metrics {
@@ -236,11 +240,11 @@ typedef struct asyra_metrics {
   double mfu;      /* 0: not known */
   int32_t skipped; /* the step was not finite, and changed nothing */
 } asyra_metrics;
-/* Of the last step; waits for it. */
+/* Fills the metrics of the last step; waits for it. */
 asyra_status asyra_trainer_metrics(asyra_trainer* trainer,
                                    asyra_metrics* metrics);
-/* The mean loss of a batch with the params as they are. Its inputs are those of
- * evaluate.asyra. Error: no label of the batch counts. */
+/* Computes the mean loss of a batch with the params as they are. Its inputs are
+ * those of evaluate.asyra. Error: no label of the batch counts. */
 asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
                                     const void* const* batch, double* loss);
 /* Begins a checkpoint, which is written behind the next steps;
@@ -249,8 +253,8 @@ asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
 asyra_status asyra_trainer_save(asyra_trainer* trainer, const char* directory);
 /* Waits for all steps and checkpoints. */
 asyra_status asyra_trainer_finish(asyra_trainer* trainer);
-/* All float weights of the model as one safetensors file, under the names of
- * the model's file. */
+/* Writes all float weights of the model as one safetensors file, under the
+ * names of the model's file. */
 asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path);
 /* Completes a checkpoint that was begun; its error is lost. */
 void asyra_trainer_free(asyra_trainer* trainer);

@@ -1,4 +1,4 @@
-// What the handles of asyra.h are, and how a Status becomes a code.
+// The handles of asyra.h, and the conversion of a Status to a code.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ struct asyra_program {
 struct asyra_rank {
   std::unique_ptr<asyra::Platform> platform;  // null: asyra_run_ranks has it
   std::shared_ptr<asyra::Device> device;
-  // What connects the processes, and what moves the device's memory; null where
-  // there is one rank, or the first does both.
+  // Communicators of the processes and of the device's memory; null where there
+  // is one rank, or the first does both.
   std::unique_ptr<asyra::Communicator> control, connected;
   asyra::Communicator* world = nullptr;
   int64_t sharing = 1;  // ranks of the device's memory

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(std::string_view device) {
   return Invalid("device is '{}', it should be cpu or cuda", device);
 }
 
-// On `control`, which is null where there is one rank.
+// Fills `rank` on `control`, which is null where there is one rank.
 absl::Status Fill(Platform& platform, Communicator* control, int64_t local_rank,
                   int64_t ranks_on_host, asyra_rank* rank) {
   ASYRA_ASSIGN_OR_RETURN(rank->device,

@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// Where a value of the body is located.
+// Location of a value of the body.
 struct Place {
   enum : uint8_t { kOperand, kResult, kWorkspace } where = kWorkspace;
   int64_t at = 0;  // which one, or bytes into the workspace
@@ -87,8 +87,8 @@ class CompositeKernel : public Kernel {
     }
   };
 
-  // Of the parts. They read them when they run, which may be after a launch
-  // with others: pieces of a plan share their kernels.
+  // Returns the arguments of the parts. They read them when they run, which may
+  // be after a launch with others: pieces of a plan share their kernels.
   std::vector<PartArgs>& ArgsOfParts(const KernelArgs& args) {
     for (LaunchArgs& known : launches_) {
       if (known.AreThoseOf(args)) return known.parts;
@@ -117,8 +117,8 @@ class CompositeKernel : public Kernel {
     return parts;
   }
 
-  // Whether the fusion's result may overwrite an operand that is read when op
-  // `index`, or one after it, runs.
+  // Returns whether the fusion's result may overwrite an operand that is read
+  // when op `index`, or one after it, runs.
   bool MayHide(size_t index, const Type& result) const {
     for (size_t i = index; i < body_.ops.size(); ++i) {
       if (i == index && body_.ops[i].def->in_place) continue;
@@ -160,7 +160,7 @@ class CompositeKernel : public Kernel {
   std::vector<Place> places_;                   // by value of the body
   std::vector<std::unique_ptr<Kernel>> parts_;  // by op
   std::deque<LaunchArgs> launches_;             // of different values
-  // From bytes of the workspace to a result.
+  // Copies from bytes of the workspace to a result.
   std::vector<std::pair<int64_t, int>> copies_;
   int64_t values_bytes_ = 0, workspace_bytes_ = 0;
 };

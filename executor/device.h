@@ -45,8 +45,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
-  // What the times of its kernels depend on beside the program, on one line:
-  // its model, how it is used, the versions of driver and libraries.
+  // Returns what the times of its kernels depend on besides the program, on one
+  // line: its model, how it is used, the versions of driver and libraries.
   virtual std::string identity() { return std::string(name()); }
 
   // Bytes of the device's memory in use by any process; 0 if unknown.
@@ -59,14 +59,15 @@ class Device {
   // Errors: ResourceExhausted, naming what is asked and what is left.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) = 0;
-  // Memory of the host that copies to and from the device read and write
-  // without waiting. Errors: the system's.
+  // Allocates memory of the host that copies to and from the device read and
+  // write without waiting. Errors: the system's.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
       int64_t bytes) = 0;
   // `failure` outlives the stream, `name` is for people.
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) = 0;
-  // A stream of the caller's own, which outlives the result: a cudaStream_t.
+  // Wraps a stream of the caller's own, which outlives the result: a
+  // cudaStream_t.
   // Error: the device has no streams of others.
   virtual absl::StatusOr<std::unique_ptr<Stream>> WrapStream(
       void* native, Failure* failure) = 0;
@@ -97,14 +98,14 @@ class Device {
   // Kernels take operands and results within a value where they begin at
   // multiples of this.
   virtual int64_t part_alignment() const { return 1; }
-  // The kernel of an op that is no collective and no view. Unimplemented where
-  // the device cannot compute it.
+  // Prepares the kernel of an op that is no collective and no view.
+  // Unimplemented where the device cannot compute it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) = 0;
   // Kernels prepared from now on use these tuning results, where they are valid
   // on this device, instead of its own.
   virtual void SetTuningResults(const TuningResults& results) { (void)results; }
-  // A probe of one operand; its label says whose.
+  // Prepares a probe of one operand; its label says whose.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
       const ProbeUse& use) = 0;
 };

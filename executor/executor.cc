@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// The position of `name`. Error: it is not there, unlike others.
+// Returns the position of `name`. Error: it is absent; the others are listed.
 absl::StatusOr<size_t> IndexOf(std::string_view what, std::string_view name,
                                absl::Span<const std::string_view> names) {
   auto found = std::find(names.begin(), names.end(), name);

@@ -54,7 +54,7 @@ struct ExecutorOptions {
   // Params begin as zeros, as states do, and SetState gives them their first
   // value; otherwise Prepare reads it where it reads the weights.
   bool params_are_set_later = false;
-  // Where params, states and weights are, shared with other executors of this
+  // Memory of params, states and weights, shared with other executors of this
   // rank, and its arena; null: the executor has memory of its own.
   std::shared_ptr<StateSet> states;
   // Inputs and outputs by name that are in memory of the caller, which outlives
@@ -64,7 +64,7 @@ struct ExecutorOptions {
   std::vector<std::pair<std::string, DeviceView>> memory;
 };
 
-// What a queue of an overlap did (executor/plan_kernel.h), in us from the
+// Work of a queue of an overlap (executor/plan_kernel.h), in us from the
 // beginning of the step.
 struct PartTime {
   std::string queue;  // "copy 0"
@@ -88,7 +88,8 @@ struct CollectiveRun {
   // "all_gather(tp)": OpLabel and its axes; also of overlaps in one kernel.
   std::string label;
   std::string_view asked, ran;  // transports (ir/copy_engine.h)
-  // Why it does not run by copy engines that were asked for; else empty.
+  // The reason why it does not run by copy engines that were asked for; else
+  // empty.
   std::string obstacle;
   int count = 0;
 };
@@ -97,11 +98,11 @@ struct MemoryUse {
   int64_t arena_bytes = 0;      // reused within a step
   int64_t resident_bytes = 0;   // weights, state and constants
   int64_t workspace_bytes = 0;  // of kernels, one for each stream
-  // Of what the program keeps in a StateSet; executors that share it count the
-  // same bytes. An arena of the set is not in it, nor in arena_bytes.
+  // Bytes of what the program keeps in a StateSet; executors that share it
+  // count the same bytes. An arena of the set is not in it, nor in arena_bytes.
   int64_t shared_bytes = 0;
-  // In use on the whole device: contexts, libraries and other processes too. 0
-  // unless it was measured and the device knows it.
+  // Bytes in use on the whole device: contexts, libraries and other processes
+  // too. 0 unless it was measured and the device knows it.
   int64_t device_bytes = 0;
   int64_t total() const {
     return arena_bytes + resident_bytes + workspace_bytes + shared_bytes;
@@ -113,20 +114,20 @@ class Executor {
   // Takes a program of any stage; those before `scheduled` run on one stream.
   // Errors: what the verifier refuses.
   static absl::StatusOr<std::unique_ptr<Executor>> Load(Program program);
-  // From "model.asyra", with the weights of "model.safetensors" beside it
+  // Loads "model.asyra", with the weights of "model.safetensors" beside it
   // where they exist. Errors also: those of ReadWeightsBeside.
   static absl::StatusOr<std::unique_ptr<Executor>> LoadFile(
       const std::string& path);
   virtual ~Executor() = default;
 
-  // From Prepare on the program as it runs: where no chunk plans are carried
-  // out (Communicator::CarriesPlans), overlaps are their ops.
+  // Returns the program, from Prepare on as it runs: where no chunk plans are
+  // carried out (Communicator::CarriesPlans), overlaps are their ops.
   virtual const Program& program() const = 0;
 
-  // Once. `device` and `world` outlive the executor; `world` is null where the
-  // mesh is one device. Weights are looked up by name in `weights`, or in the
-  // program's own store when it is null, and copied to the device. State is
-  // zero until SetState.
+  // Prepares the steps; called once. `device` and `world` outlive the executor;
+  // `world` is null where the mesh is one device. Weights are looked up by name
+  // in `weights`, or in the program's own store when it is null, and copied to
+  // the device. State is zero until SetState.
   // Errors: a world of another size or device, ranks that do not agree, a
   // weight that is missing or of another type, ops without a kernel, memory,
   // states of another type than a StateSet has them; all ranks return one.
@@ -137,10 +138,10 @@ class Executor {
   // Ops that the device has no kernel for, so that their references run
   // instead; without repetition.
   virtual std::vector<std::string> fallback_ops() const = 0;
-  // What carries each collective of a step, as it really runs, sorted.
+  // Returns what carries each collective of a step, as it really runs, sorted.
   virtual std::vector<CollectiveRun> collectives() const = 0;
-  // Of those the labels (OpLabel) that ask for copy engines and that something
-  // else carries, without repetition.
+  // Returns the labels (OpLabel) of those that ask for copy engines but that
+  // something else carries, without repetition.
   virtual std::vector<std::string> fallback_collectives() const = 0;
   // Fusions whose ops run one after the other, since the device has no kernel
   // for all of them together, and overlaps where no chunk plans are carried
@@ -157,7 +158,7 @@ class Executor {
   // Gives a state input its first value, or another one between steps; `name`
   // without the '%'. Also replaces a weight.
   virtual absl::Status SetState(std::string_view name, const Tensor& local) = 0;
-  // The current value of a state or weight, this rank's part.
+  // Returns the current value of a state or weight, this rank's part.
   virtual absl::StatusOr<Tensor> State(std::string_view name) = 0;
 
   // Data inputs in the order of the program, of the local types.
@@ -209,20 +210,20 @@ class Executor {
   // Waits for a step that Enqueue gave, one of the last kStepsInFlight, and
   // gives its scalars, in their order. The steps after it go on.
   virtual absl::StatusOr<std::vector<double>> Await(int64_t step) = 0;
-  // Of a step that was awaited: since the end of the one before it, as the
-  // device saw it. The host may see an end late, where it waits to enqueue the
-  // next step. Error: no step was before it, or not one of the last
-  // kStepsInFlight.
+  // Returns the seconds of a step that was awaited: since the end of the one
+  // before it, as the device saw it. The host may see an end late, where it
+  // waits to enqueue the next step. Error: no step was before it, or not one of
+  // the last kStepsInFlight.
   virtual absl::StatusOr<double> SecondsOf(int64_t step) const = 0;
 
-  // Where a step reads an input and leaves an output, this rank's parts. An
-  // input that is written there has no other copy. An output is valid until the
-  // next step.
+  // Returns the memory where a step reads an input or leaves an output, this
+  // rank's part. An input that is written there has no other copy. An output is
+  // valid until the next step.
   virtual absl::StatusOr<DeviceView> InputView(std::string_view name) const = 0;
   virtual absl::StatusOr<DeviceView> OutputView(
       std::string_view name) const = 0;
 
-  // Output `index` of the last step, this rank's part; a copy.
+  // Returns output `index` of the last step, this rank's part; a copy.
   virtual absl::StatusOr<Tensor> Output(size_t index) = 0;
   // The same by name. Error: no output has it (NotFound, it lists those there
   // are).

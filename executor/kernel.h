@@ -26,8 +26,8 @@ class KernelUse {
   KernelUse(const OpDef& def, AttrMap attrs, std::vector<Type> operands,
             std::vector<Type> results, Mesh mesh, int64_t rank);
 
-  // Of an op of this op's body, which runs as the schedule has it of the whole
-  // (ScheduleAttrs).
+  // Returns the use of an op of this op's body, which runs by the schedule of
+  // the whole op (ScheduleAttrs).
   KernelUse OfPart(const OpCall& part) const;
   // The same of operands whose rows are so far apart, by operand: elements from
   // one row, of the last dimension, to the next; 0: dense. Kernels of matmuls
@@ -36,7 +36,7 @@ class KernelUse {
 
   const OpDef& def() const { return *def_; }
   const AttrMap& attrs() const { return attrs_; }
-  // With global types. Refers to this.
+  // Returns the call with global types. It refers to this.
   OpCall call() const { return {*def_, attrs_, operands_, results_}; }
   const Mesh& mesh() const { return mesh_; }
   int64_t rank() const { return rank_; }
@@ -45,20 +45,21 @@ class KernelUse {
   int num_operands() const { return static_cast<int>(locals_.size()); }
   int num_results() const { return static_cast<int>(local_results_.size()); }
 
-  // Local types: this rank's shards, without axes.
+  // Returns local types: this rank's shards, without axes.
   const Type& operand(int i) const { return locals_[i]; }
   const Type& result(int i) const { return local_results_[i]; }
-  // Of this rank's part; 0: dense.
+  // Returns the row stride of this rank's part; 0: dense.
   int64_t row_stride(int i) const {
     return row_strides_.empty() ? 0 : row_strides_[i];
   }
   // Unimplemented where rows of an operand are apart, for kernels that cannot
   // read those.
   absl::Status RequireDense() const;
-  // Global types: global sizes, with axes.
+  // Returns global types: global sizes, with axes.
   const std::vector<Type>& global_operands() const { return operands_; }
   const std::vector<Type>& global_results() const { return results_; }
-  // Global index of the first element this rank holds of a dimension.
+  // Returns the global index of the first element this rank holds of a
+  // dimension.
   int64_t Start(const Type& global, int dim) const {
     return ShardStart(global.dims[dim], mesh_, rank_);
   }
@@ -72,7 +73,7 @@ class KernelUse {
   int64_t rank_;
 };
 
-// Where a launch finds its values, in device memory. The arrays outlive the
+// Addresses of a launch's values in device memory. The arrays outlive the
 // kernel's last launch and always hold the same addresses.
 struct KernelArgs {
   absl::Span<void* const> operands;
@@ -80,7 +81,7 @@ struct KernelArgs {
   void* workspace = nullptr;  // of workspace_bytes()
 };
 
-// What a launch does on one of its queues.
+// Work of a launch on one of its queues.
 struct KernelPart {
   std::string queue;  // "copy 0"
   std::string name;   // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
@@ -93,7 +94,8 @@ struct KernelPart {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Memory it needs while it runs; aligned as device memory is.
+  // Returns the bytes of memory it needs while it runs; aligned as device
+  // memory is.
   virtual int64_t workspace_bytes() const { return 0; }
   // False where the op's reference runs on the host because there is no kernel:
   // slow, and it allocates.
@@ -101,7 +103,7 @@ class Kernel {
   // False for a fusion whose ops run one after the other because there is no
   // kernel for all of them.
   virtual bool is_whole() const { return true; }
-  // Of a collective: what carries it, a word of ir/copy_engine.h.
+  // Returns what carries a collective, a word of ir/copy_engine.h.
   virtual std::string_view transport() const { return kLibrary; }
   // Adds the tuning results that it was prepared with, which ranks
   // synchronize.
@@ -109,16 +111,16 @@ class Kernel {
   // Streams that a launch uses beside its own: what it enqueues there runs
   // after the work before it on its own, and before the work behind it.
   virtual int queues() const { return 0; }
-  // Once, before Bind: as many or more, which other kernels of the rank use too
-  // and which outlive the launches.
+  // Gives the kernel so many streams or more, once, before Bind; other kernels
+  // of the rank use them too, and they outlive the launches.
   virtual void UseQueues(absl::Span<Stream* const> queues) { (void)queues; }
-  // Once, before Bind: launches record when their parts run.
+  // Makes launches record when their parts run; called once, before Bind.
   virtual void RecordParts() {}
-  // Those of a kernel that does more than one thing at a time, after Bind; none
-  // without RecordParts.
+  // Returns the parts of a kernel that does more than one thing at a time,
+  // after Bind; none without RecordParts.
   virtual std::vector<KernelPart> parts() const { return {}; }
-  // Once, before the first launch: where its values are. All ranks bind their
-  // collectives in the order of the program.
+  // Tells the kernel where its values are; called once, before the first
+  // launch. All ranks bind their collectives in the order of the program.
   virtual absl::Status Bind(const KernelArgs& args) {
     (void)args;
     return absl::OkStatus();
@@ -126,8 +128,8 @@ class Kernel {
   // Enqueues it. Errors while it runs go to the stream's Failure, after the
   // label.
   virtual void Launch(const KernelArgs& args, Stream& stream) = 0;
-  // Whether Launch leaves the self-copy to LaunchSelfCopy; only collectives
-  // whose CollectiveUse is split may do so.
+  // Returns whether Launch leaves the self-copy to LaunchSelfCopy; only
+  // collectives whose CollectiveUse is split may do so.
   virtual bool has_self_copy() const { return false; }
   // Enqueues the self-copy, on a stream where it does not delay the work after
   // Launch. Both have ended before the result is read.

@@ -22,7 +22,7 @@ struct LaunchOptions {
   // the environment has it.
   std::string secret_file = "";
   double inject_comm_us = 0;  // as MpiWorldOptions has it
-  // As MpiWorldOptions has it.
+  // The flag of this name in MpiWorldOptions.
   const std::atomic<bool>* asked_to_end = nullptr;
   // Called before MPI is begun; may be empty.
   std::function<void()> before_mpi = nullptr;
@@ -30,12 +30,13 @@ struct LaunchOptions {
 
 struct LaunchedWorld {
   std::unique_ptr<Communicator> world;  // null: the ranks are threads
-  // Of the ranks of this host; 0 where no launcher says.
+  // Position of this rank among those of its host, and their number; 0 where no
+  // launcher says.
   int64_t local_rank = 0, ranks_on_host = 0;
 };
 
-// Whether ConnectLaunched will find processes, without connecting them. Errors:
-// those of finding the ranks.
+// Returns whether ConnectLaunched will find processes, without connecting them.
+// Errors: those of finding the ranks.
 absl::StatusOr<bool> RanksAreProcesses(const LaunchOptions& options);
 
 // Errors: a launcher that the communicator does not go with; a file with a

@@ -18,7 +18,7 @@ Shape BatchOf(const Type& type) {
   return shape;
 }
 
-// Where batch `index` of `batch` finds its matrix among those of `of`, which
+// Returns the matrix of batch `index` of `batch` among those of `of`, which
 // broadcast to it as in NumPy.
 int64_t MatrixOf(int64_t index, const Shape& batch, const Shape& of) {
   int64_t matrix = 0, stride = 1;

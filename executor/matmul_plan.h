@@ -1,6 +1,5 @@
-// Which matrices of a matmul, matmul_wgrad or grouped_matmul
-// (ir/ops/matmul.cc) are multiplied, and their layout in memory; shared by the
-// kernels of all devices.
+// The matrices that a matmul, matmul_wgrad or grouped_matmul (ir/ops/matmul.cc)
+// multiplies, and their layout in memory; shared by the kernels of all devices.
 #pragma once
 
 #include <array>
@@ -22,11 +21,11 @@ struct MatmulPlan {
   std::vector<std::array<int64_t, 3>> matmuls;
 };
 
-// Of this rank's part. Batches that share one b are one matmul.
+// Plans this rank's part. Batches that share one b are one matmul.
 MatmulPlan PlanMatmul(const KernelUse& use);
 
-// The first op of a fusion's body, a matmul, as a use of its own. `types` are
-// those of all values of the body.
+// Returns the first op of a fusion's body, a matmul, as a use of its own.
+// `types` are those of all values of the body.
 KernelUse MatmulOfFusion(const KernelUse& fusion, absl::Span<const Type> types);
 
 }  // namespace asyra

@@ -176,7 +176,8 @@ class Gate {
     return absl::OkStatus();
   }
 
-  // What the first rank has kept counts for all of them.
+  // Recalls the decision that the first rank has kept; it counts for all of
+  // them.
   absl::StatusOr<bool> Recall() {
     std::optional<std::string> kept;
     if (rank() == 0 && options_.cache != nullptr && !options_.again) {
@@ -371,7 +372,7 @@ class Gate {
     return text;
   }
 
-  // Whether `text` is a decision between these programs; takes it.
+  // Returns whether `text` is a decision between these programs; takes it.
   bool Unpack(const std::string& text) {
     std::vector<std::string> lines = absl::StrSplit(text, '\n');
     size_t kept = 0;

@@ -46,7 +46,7 @@ struct GateProgram {
 struct GateOptions {
   int64_t steps = 7;   // of each program, that count
   int64_t warmup = 2;  // of each before them
-  // Where decisions are kept, of the first rank; null: nowhere. Outlives the
+  // Cache of decisions, of the first rank; null: none are kept. Outlives the
   // call.
   DiskCache* cache = nullptr;
   // Measures also what is remembered, and replaces it.
@@ -57,15 +57,15 @@ struct GateOptions {
   // `states` have joined; null: states begin as zeros, params with their data.
   // All ranks call it, once for each such set.
   std::function<absl::Status(StateSet& states)> set_states;
-  // Of tests; null: the system's steady clock.
+  // Clock of tests; null: the system's steady clock.
   std::function<double()> now_us;
 };
 
 struct GateTrial {
   std::string name;
-  // Of the steps that count; 0 where it was not measured.
+  // Times of the steps that count; 0 where it was not measured.
   double median_us = 0, min_us = 0;
-  // Why it was not measured; empty: it was.
+  // The reason why it was not measured; empty: it was.
   std::string left_out;
 };
 

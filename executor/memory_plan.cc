@@ -42,7 +42,7 @@ class Planner {
   }
 
  private:
-  // Of a view, the value that owns the bytes.
+  // Returns the value that owns the bytes of a view.
   ValueId RootOf(ValueId value) const { return buffers_.OwnerOf(value); }
   int64_t BytesOf(ValueId value) const {
     return LocalBytes(program_.type(value), program_.mesh);

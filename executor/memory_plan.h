@@ -1,4 +1,4 @@
-// Where every value of a program is located in a rank's memory.
+// The place of every value of a program in a rank's memory.
 //
 // A program of stage `allocated` brings its offsets; for others they are
 // planned here as plan_memory does (ir/memory/place_blocks.h), except that

@@ -156,7 +156,7 @@ class PlanKernel : public Kernel {
     std::unique_ptr<PlanAction> action;
     Piece* piece = nullptr;  // instead of an action
     bool is_packing = false;
-    // Of profiles, of what takes time.
+    // Profile data of a run that takes time.
     std::string name = "";
     bool is_copy = false;
     std::unique_ptr<Event> begin = nullptr, end = nullptr;
@@ -213,7 +213,8 @@ class PlanKernel : public Kernel {
     runs_.push_back({queue, std::move(action)});
   }
 
-  // What step `index` runs, from `first` on.
+  // Names the runs of step `index`, from `first` on, and gives them events for
+  // their times.
   void RecordRuns(size_t first, int index) {
     const PlanStep& step = steps()[index];
     if (!Computes(step) && step.kind != PlanStep::kCopy) return;
@@ -250,8 +251,8 @@ class PlanKernel : public Kernel {
     return absl::OkStatus();
   }
 
-  // Where the box that a step computes from, or writes, begins: in its buffer
-  // or, dense, in the workspace.
+  // Returns the beginning of a box that a step computes from, or writes: in its
+  // buffer or, dense, in the workspace.
   void* BoxAt(const PlanRegion& region, int64_t place) const {
     if (place >= 0) return workspace_ + dense_at_ + place;
     const PlanBuffer& buffer = plan_.buffer(region);
@@ -259,7 +260,7 @@ class PlanKernel : public Kernel {
            FirstElement(region.box, buffer.box) * ElementBytes(region);
   }
 
-  // Between a region and its dense copy.
+  // Adds a copy between a region and its dense copy.
   absl::Status AddCopy(const PlanRegion& region, void* dense, bool to_region) {
     const Box& box = plan_.buffer(region).box;
     void* at = link_->AddressOf(self_, region.buffer);
@@ -320,7 +321,7 @@ class PlanKernel : public Kernel {
   Communicator& world_;
   int self_ = 0;
   std::vector<Known> kernels_;
-  // Of the workspace: the plan's own, dense boxes, and that of pieces.
+  // Layout of the workspace: the plan's own, dense boxes, and that of pieces.
   int64_t dense_at_ = 0, kernels_at_ = 0, workspace_bytes_ = 0;
   std::byte* workspace_ = nullptr;
   std::unique_ptr<PlanLink> link_;

@@ -43,7 +43,7 @@ absl::StatusOr<MemoryUse> RankExecutor::MeasureMemory() {
   return used;
 }
 
-// Up to the last unit that differs from its initial content.
+// Returns the bytes up to the last unit that differs from its initial content.
 absl::StatusOr<int64_t> RankExecutor::UsedOf(const DeviceMemory& memory) {
   std::vector<uint8_t> bytes(std::min(memory.bytes(), kMeasuredBytes));
   for (int64_t end = memory.bytes(); end > 0;) {

@@ -69,8 +69,8 @@ class RankExecutor : public Executor {
   absl::Status PrepareAll(Device& device, const WeightStore* weights,
                           const ExecutorOptions& options);
   absl::Status CheckSize() const;
-  // Whether an overlap runs as such, in pieces or as one kernel, and not as its
-  // ops.
+  // Returns whether an overlap runs as such, in pieces or as one kernel, and
+  // not as its ops.
   absl::StatusOr<bool> RunsWhole(const Op& op) const;
   // Puts the ops of the other overlaps in their places.
   absl::Status SplitOverlaps();
@@ -78,7 +78,7 @@ class RankExecutor : public Executor {
   absl::Status JoinStates();
   absl::Status TakeMemoryOfCaller();
   absl::StatusOr<ValueId> FindForCaller(std::string_view name) const;
-  // Whether Prepare reads its data.
+  // Returns whether Prepare reads its data.
   bool IsFilled(const Input& input) const;
   absl::Status CheckWeights(const WeightStore* weights) const;
   absl::Status ReserveMemory();
@@ -95,7 +95,8 @@ class RankExecutor : public Executor {
   // T: Tensor or DeviceView.
   template <typename T>
   absl::Status CheckInputs(absl::Span<const T> inputs) const;
-  // Between them the inputs are copied. Errors end all ranks.
+  // Parts of a step; the inputs are copied between BeginStep and RunStep.
+  // Errors end all ranks.
   absl::Status BeginStep(const absl::Status& checked);
   void EnqueueInputs(absl::Span<const Tensor> inputs);
   void RunStep();

@@ -1,4 +1,5 @@
-// What a rank does once: agree, choose kernels, reserve and fill memory.
+// The steps that a rank takes once: agree, choose kernels, reserve and fill
+// memory.
 #include <set>
 
 #include "absl/algorithm/container.h"

@@ -10,8 +10,9 @@
 
 namespace asyra {
 
-// The results of the op's reference for this rank's operands. Errors: those of
-// the reference; Internal where it gives another type than the op says.
+// Returns the results of the op's reference for this rank's operands. Errors:
+// those of the reference; Internal where it gives another type than the op
+// says.
 absl::StatusOr<std::vector<Tensor>> ComputeByReference(
     const KernelUse& use, absl::Span<const Tensor> operands);
 

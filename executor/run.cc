@@ -152,7 +152,7 @@ class Run {
     return ChooseByMeasuring(programs, *device, &world, &weights, gate);
   }
 
-  // Of each rank, then of each program.
+  // Collects the results of each rank, then of each program.
   absl::StatusOr<std::vector<RunResult>> Collect(
       const std::vector<std::vector<RankResult>>& results) {
     std::vector<RunResult> collected;

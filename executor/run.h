@@ -14,7 +14,7 @@
 
 namespace asyra {
 
-// Where ranks run: gives each its device, and what its collectives go through.
+// The devices that ranks run on and the communicators of their collectives.
 // Thread-safe.
 class Platform {
  public:
@@ -22,11 +22,11 @@ class Platform {
   virtual std::string_view name() const = 0;
   // Error: more ranks than it can run.
   virtual absl::Status CheckRanks(int64_t ranks_here) const = 0;
-  // For a rank of this process, the `local_rank`-th of the `ranks_on_host` of
-  // its host.
+  // Makes the device of a rank of this process, the `local_rank`-th of the
+  // `ranks_on_host` of its host.
   virtual absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
       int64_t local_rank, int64_t ranks_on_host) = 0;
-  // A communicator that moves memory of `device` between the ranks that
+  // Makes a communicator that moves memory of `device` between the ranks that
   // `control` connects; null where `control` itself does. All ranks call it.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& control, Device& device) = 0;
@@ -36,10 +36,10 @@ struct RunOptions {
   ExecutorOptions executor;
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
-  // Every collective takes at least this long from the moment its members have
-  // met: simulates a slow link. On cpus only.
+  // Every collective takes at least this long from the arrival of its last
+  // member: simulates a slow link. On cpus only.
   double inject_comm_us = 0;
-  // As ThreadWorldOptions has it.
+  // The jitter of this name in ThreadWorldOptions.
   double inject_jitter_us = 0;
   // Gives params for which neither inputs nor the program's store have data
   // their first values, for this seed (SetMadeValues of
@@ -53,8 +53,8 @@ struct RunOptions {
   std::function<void(int64_t done)> progress = nullptr;
   // The outputs of all steps must be equal, byte by byte.
   bool check_deterministic = false;
-  // Where this process is a rank: which of its host's it is, and how many they
-  // are; 0: all of them.
+  // Position of this process, where it is a rank, among those of its host, and
+  // how many they are; 0: all of them.
   int64_t local_rank = 0;
   int64_t ranks_on_host = 0;
 };
@@ -64,19 +64,20 @@ struct RunResult {
   // Each of the slowest rank: from its inputs on the device to its outputs
   // there.
   std::vector<double> step_us;
-  // What copying takes, of the slowest rank: inputs to the device, before each
-  // step, and outputs to the host, after the last one.
+  // Time to copy inputs to the device, before each step, and outputs to the
+  // host, after the last one; of the slowest rank.
   std::vector<double> inputs_us;
   double outputs_us = 0;
-  // From when the reporting rank made its device to the end of its first step,
-  // with the preparation of all programs.
+  // Time from when the reporting rank made its device to the end of its first
+  // step, with the preparation of all programs.
   double first_step_us = 0;
   MemoryUse memory;  // of one rank, as planned
   MemoryUse used;    // of it, as measured
-  // As Executor has them.
+  // Results of the Executor functions of these names.
   std::vector<CollectiveRun> collectives;
   std::vector<std::string> fallback_ops, fallback_collectives, split_fusions;
-  // What ran: where no chunk plans are carried out, overlaps are their ops.
+  // The program that ran: where no chunk plans are carried out, overlaps are
+  // their ops.
   Program program;
   std::vector<OpTime> profile;  // of one rank and the last step
 };
@@ -105,9 +106,9 @@ absl::StatusOr<std::vector<RunResult>> RunAsRank(
     absl::Span<const RunCase> cases, Platform& platform, Communicator& world,
     const RunOptions& options = {});
 
-// Of programs that compute the same, the one that is kept for its measured
-// steps (measured_gate.h). Of the options of the gate `sharing` and
-// `set_states` are set here.
+// Chooses, of programs that compute the same, the one that is kept for its
+// measured steps (measured_gate.h). The options `sharing` and `set_states` of
+// the gate are set here.
 absl::StatusOr<GateResult> ChooseOnThreads(absl::Span<const RunCase> cases,
                                            Platform& platform,
                                            const GateOptions& gate,
@@ -117,7 +118,7 @@ absl::StatusOr<GateResult> ChooseAsRank(absl::Span<const RunCase> cases,
                                         const GateOptions& gate,
                                         const RunOptions& options = {});
 
-// Of a single program.
+// Runs a single program.
 absl::StatusOr<RunResult> RunOnThreads(const Program& program,
                                        absl::Span<const Tensor> inputs,
                                        Platform& platform,

@@ -32,32 +32,32 @@ class SharedCase {
   const std::string& name() const { return name_; }
   const Program& program() const { return program_; }
 
-  // To be called first. Error: inputs that are not the program's.
+  // Takes the inputs; called first. Error: inputs that are not the program's.
   absl::Status TakeInputs();
 
   absl::StatusOr<std::unique_ptr<Executor>> Prepare(Device& device,
                                                     Communicator& world) const;
-  // Data inputs of `rank` for a step.
+  // Returns the data inputs of `rank` for a step.
   absl::StatusOr<std::vector<Tensor>> DataOf(int64_t rank) const;
   absl::Status SetStates(Executor& executor, int64_t rank) const;
   // Sets the states that `states` has, and params that RunOptions::init makes.
   absl::Status SetStates(StateSet& states, Communicator& world) const;
-  // Those of the inputs and of the program's own store.
+  // Adds the weights of the inputs and of the program's own store.
   void AddWeights(WeightStore* weights) const;
   // This rank's params as they are now, which a step changes.
   absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Params(
       Executor& executor) const;
 
-  // By the one rank of this process that reports.
+  // Makes the report; called by the one rank of this process that reports.
   absl::Status Report(Executor& executor);
 
-  // The times of the steps, then the bytes of every output.
+  // Packs the times of the steps, then the bytes of every output.
   std::string Pack(const RankResult& result) const;
   // Error: another rank has run something else.
   absl::StatusOr<RankResult> Unpack(const std::string& bytes) const;
 
-  // The result with the outputs and times of all ranks. Error: copies of an
-  // output that differ.
+  // Returns the result with the outputs and times of all ranks. Error: copies
+  // of an output that differ.
   absl::StatusOr<RunResult> Collect(absl::Span<const RankResult> results);
 
  private:
@@ -94,7 +94,7 @@ class RankCase {
   int64_t rank_;
   std::unique_ptr<Executor> executor_;
   std::vector<Tensor> data_;
-  // Before the first step; none if it is the only one.
+  // Params before the first step; none if it is the only one.
   std::vector<std::pair<std::string, Tensor>> params_;
   std::vector<Tensor> first_;  // outputs of step 0
   RankResult result_;

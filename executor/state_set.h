@@ -1,5 +1,5 @@
-// What one rank keeps from step to step: params, states and weights by name,
-// in memory of its device that several executors share.
+// Values that one rank keeps from step to step: params, states and weights by
+// name, in memory of its device that several executors share.
 //
 //   auto states = StateSet::Create(device).value();
 //   step->Prepare(device, world, weights, {.states = states});
@@ -38,7 +38,8 @@ class StateSet {
     Type type;            // global
     InputRole role = InputRole::kState;
     void* data = nullptr;  // this rank's part, on the device
-    // How it is stored there (ir/halves.h); Get and Set take plain values.
+    // True: the device stores it in halves (ir/halves.h); Get and Set take
+    // plain values.
     bool in_halves = false;
     bool is_set = false;  // it has had its first value
   };
@@ -49,7 +50,7 @@ class StateSet {
   ~StateSet();
 
   Device& device() const { return device_; }
-  // Of all programs that joined.
+  // Returns the mesh of all programs that joined.
   const Mesh& mesh() const { return mesh_; }
   // Bytes that are reserved, with the arena.
   int64_t bytes() const;
@@ -60,7 +61,8 @@ class StateSet {
   // Null if there is none.
   const State* Find(std::string_view name) const;
 
-  // The value as it is after all steps that were started; this rank's part.
+  // Returns the value as it is after all steps that were started; this rank's
+  // part.
   // Errors: no such name (NotFound, it lists those there are), those of a step
   // that failed are its executor's.
   absl::StatusOr<Tensor> Get(std::string_view name);
@@ -70,15 +72,15 @@ class StateSet {
   // The same from memory of the device, which stays valid until it returns.
   absl::Status Set(std::string_view name, const DeviceView& local);
 
-  // Zeros for all steps that start from here on; does not wait. Error: no such
-  // name.
+  // Sets zeros for all steps that start from here on; does not wait. Error: no
+  // such name.
   absl::Status Clear(absl::Span<const std::string> names);
 
-  // Memory for the values of a step: executors that are prepared from here on
-  // use it one after the other if it has the bytes that they need, instead of
-  // memory of their own. It grows to what the first of them needs. Outputs of a
-  // step, but those that replace states, are then valid until another executor
-  // of the set begins one. Errors: memory; it is called twice.
+  // Reserves memory for the values of a step: executors that are prepared from
+  // here on use it one after the other if it has the bytes that they need,
+  // instead of memory of their own. It grows to what the first of them needs.
+  // Outputs of a step, but those that replace states, are then valid until
+  // another executor of the set begins one. Errors: memory; it is called twice.
   absl::Status ReserveArena(int64_t bytes);
 
   // For executors -----------------------------------------------------------
@@ -88,15 +90,15 @@ class StateSet {
   // not, or another mesh, than an earlier program has, naming both; memory.
   absl::Status Join(const Program& program);
   void MarkSet(std::string_view name);
-  // The arena, for an executor that needs so many bytes; null if there is none,
-  // or it is smaller and in use. Errors: memory.
+  // Returns the arena, for an executor that needs so many bytes; null if there
+  // is none, or it is smaller and in use. Errors: memory.
   absl::StatusOr<std::byte*> TakeArena(int64_t bytes);
   // 0 if there is none.
   int64_t arena_bytes() const {
     return arena_ == nullptr ? 0 : arena_->bytes();
   }
-  // After all that was enqueued by executors of the set; each step waits for it
-  // and records it.
+  // Returns the event after all that was enqueued by executors of the set; each
+  // step waits for it and records it.
   Event& last_use() { return *last_use_; }
 
  private:

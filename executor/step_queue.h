@@ -27,15 +27,15 @@ class StepQueue {
   absl::Status Begin(const WaitCheck& check);
   // Copies one input of it, and enqueues the copy to the device.
   void CopyInput(size_t index, const void* from);
-  // After the step was enqueued; gives its number.
+  // Ends the step, after it was enqueued; gives its number.
   int64_t End();
 
   // Waits for a step. Error: it is not one of the last kSteps.
   absl::Status Await(int64_t step, const WaitCheck& check);
-  // Of such a step that has ended: since the end of the step before it, as the
-  // device saw it. Error: there was none.
+  // Returns the time of such a step that has ended: since the end of the step
+  // before it, as the device saw it. Error: there was none.
   absl::StatusOr<double> MicrosecondsOf(int64_t step) const;
-  // Of such a step that has ended.
+  // Returns a scalar of such a step that has ended.
   const void* Scalar(int64_t step, size_t index) const;
 
   static constexpr int64_t kSteps = 2;  // in flight
@@ -44,7 +44,7 @@ class StepQueue {
   StepQueue(Device& device, Stream& home) : device_(device), home_(home) {}
   absl::Status CheckInFlight(int64_t step) const;
   Event& done(int64_t step) const { return *done_[step % kEvents]; }
-  // In the memory of a step.
+  // Returns an address in the memory of a step.
   std::byte* At(int64_t step, int64_t offset) const {
     return static_cast<std::byte*>(memory_[step % kSteps]->data()) + offset;
   }

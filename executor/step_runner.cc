@@ -377,7 +377,7 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch,
       const Placement& at = setup_.memory.values[value];
       auto* address = static_cast<std::byte*>(AddressOf(at));
       uint64_t* guard = &cells_.emplace_back(0);
-      // What is behind the memory of others is not ours to fill.
+      // Bytes behind the memory of others are not ours to fill.
       int64_t guard_bytes =
           at.region == Region::kOutside ? 0 : setup_.guard_bytes;
       Type after = Bytes(guard_bytes);

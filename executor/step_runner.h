@@ -41,18 +41,18 @@ class StepRunner {
   std::vector<std::string> fallback_collectives() const;
   std::vector<std::string> split_fusions() const;
 
-  // The memory of each region and the workspaces, which stay where they are;
-  // `outside` has the addresses of values of Region::kOutside, by value.
+  // Takes the memory of each region and the workspaces, which stay where they
+  // are; `outside` has the addresses of values of Region::kOutside, by value.
   absl::Status Bind(std::byte* arena, std::byte* resident, std::byte* workspace,
                     std::vector<void*> outside);
   void* AddressOf(const Placement& placement) const;
 
-  // The stream for work before and after the ops of a step.
+  // Returns the stream for work before and after the ops of a step.
   Stream& home() { return *streams_[0]; }
   // Ops that are constant, once.
   void EnqueueConstants();
-  // All other ops, after the work on the home stream and before its later work:
-  // captured once.
+  // Enqueues all other ops, after the work on the home stream and before its
+  // later work: captured once.
   void EnqueueStep() { step_->Replay(); }
 
   // Times of a synchronized step; empty without options.profile.
@@ -73,8 +73,8 @@ class StepRunner {
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
     std::string obstacle;  // of a collective, as CollectiveRun has it
-    // Of a collective that has a self-copy: events for its earliest begin and
-    // its end.
+    // Events for the earliest begin of a collective's self-copy, and for its
+    // end.
     std::unique_ptr<Event> self_copy_begin, self_copy_end;
     std::vector<std::unique_ptr<Launch>> before, after;  // probes
     std::unique_ptr<Event> record;                       // null: none waits
@@ -87,10 +87,11 @@ class StepRunner {
   absl::Status MakeOps();
   absl::Status MakeKernels(bool of_collectives);
   absl::Status MakeKernel(OpLaunch* launch);
-  // Of an overlap, in pieces or in one kernel.
+  // Prepares the kernel of an overlap, in pieces or in one kernel.
   absl::StatusOr<std::unique_ptr<Kernel>> OverlapKernel(
       const KernelUse& use, int op, const std::string& label);
-  // The wait of a collective of one value that is started; -1 of others.
+  // Returns the wait of a collective of one value that is started; -1 of
+  // others.
   int OnlyWait(const Op& op) const;
   // Waits for collectives wait for their self-copies too.
   absl::Status MakeSelfCopies();
@@ -112,7 +113,7 @@ class StepRunner {
                               uint64_t* cell, std::string label,
                               std::vector<std::unique_ptr<Launch>>* to);
   absl::Status AddStepProbes();
-  // Whether a result is written over the operand, or over some operand.
+  // Returns whether a result is written over the operand, or over some operand.
   bool IsOverwritten(const Op& op, ValueId operand) const;
   bool Overwrites(const Op& op, ValueId result) const;
   void EnqueueKernel(OpLaunch& op, Stream& stream);

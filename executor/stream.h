@@ -16,9 +16,9 @@ namespace asyra {
 class Event {
  public:
   virtual ~Event() = default;
-  // Time from the end of the work before `earlier` to the end of the work
-  // before this event. Only between events created with `timed`, after their
-  // streams were synchronized.
+  // Returns the time from the end of the work before `earlier` to the end of
+  // the work before this event. Only between events created with `timed`, after
+  // their streams were synchronized.
   virtual double UsSince(const Event& earlier) const = 0;
 };
 

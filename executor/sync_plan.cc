@@ -5,7 +5,7 @@
 namespace asyra {
 namespace {
 
-// Of `waits`, those that no other one and not `before` imply.
+// Returns those of `waits` that no other one and not `before` imply.
 std::vector<int> Needed(const std::vector<int>& waits, int before,
                         const HappensBefore& order) {
   std::vector<int> needed;

@@ -117,7 +117,8 @@ class TraceWriter {
     }
   }
 
-  // From each started collective to the op that came after its wait.
+  // Draws arrows from each started collective to the op that came after its
+  // wait.
   void Arrows() {
     std::map<int, const OpTime*> time_of;
     for (const OpTime& time : times_) time_of[time.op] = &time;

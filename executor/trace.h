@@ -10,12 +10,12 @@
 
 namespace asyra {
 
-// JSON in the form PyTorch's profiler (Kineto) writes: a slice for each op on
-// the track of its stream, in us from the beginning of the step; collectives
-// are named ncclDevKernel_..., with an arrow ("wait") from each that was
-// started to the op after its wait. The parts of overlaps are no kernels
-// ("overlap"), on tracks of the queues. `args` of a slice hold `op`, its
-// position in the program, and `value`, the name of its first result.
+// Writes JSON in the form PyTorch's profiler (Kineto) writes: a slice for each
+// op on the track of its stream, in us from the beginning of the step;
+// collectives are named ncclDevKernel_..., with an arrow ("wait") from each
+// that was started to the op after its wait. The parts of overlaps are no
+// kernels ("overlap"), on tracks of the queues. `args` of a slice hold `op`,
+// its position in the program, and `value`, the name of its first result.
 std::string WriteProfileTrace(const Program& program, int64_t rank,
                               absl::Span<const OpTime> times);
 

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kKeptMetrics = 1000;
 // Steps, and evaluations, of a run whose batches are compared between ranks.
 constexpr int64_t kStepsCompared = 3;
-// In CheckpointInfo::extra.
+// Names in CheckpointInfo::extra.
 constexpr char kDataPosition[] = "data_position", kDataOrder[] = "data_order";
 
 class RankTrainer : public Trainer {

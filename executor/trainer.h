@@ -60,7 +60,7 @@ struct TrainerOptions {
   bool check_finite = false;
   // Records when each op of a step runs, for Profile.
   bool profile = false;
-  // Whether Evaluate is called: it needs memory.
+  // True: Evaluate is called, and needs memory.
   bool evaluates = true;
   // Ranks that take memory of the same device: threads on a cpu, processes of
   // a host.
@@ -68,13 +68,13 @@ struct TrainerOptions {
   CheckpointOptions checkpoints;
 };
 
-// Of one step.
+// Metrics of one step.
 struct TrainMetrics {
   int64_t step = 0;  // from 1
   double loss = 0;   // mean over the labels of the step
   double norm = 0;   // of all gradients, before clipping
-  // What the loss is divided by, as the labels that count; where it is 0, loss
-  // and norm are NaN and the step is skipped.
+  // Divisor of the loss, such as the labels that count; where it is 0, loss and
+  // norm are NaN and the step is skipped.
   double count = 0;
   double rate = 0;
   double seconds = 0;       // from the end of the step before it
@@ -125,15 +125,16 @@ class Trainer {
   virtual absl::Status Prepare(Device& device, Communicator* world,
                                const TrainerOptions& options = {}) = 0;
 
-  // What a batch has: the data inputs of the step but the rate, this rank's
-  // parts, in the order in which Step and Accumulate take them.
+  // Returns the inputs of a batch: the data inputs of the step but the rate,
+  // this rank's parts, in the order in which Step and Accumulate take them.
   virtual std::vector<Executor::NamedInput> inputs() const = 0;
   // The same of what evaluates, which may be sharded in another way.
   virtual std::vector<Executor::NamedInput> evaluate_inputs() const = 0;
-  // Of one batch, all ranks together.
+  // Returns the tokens of one batch, all ranks together.
   virtual int64_t tokens_per_batch() const = 0;
-  // That the folder was compiled for: as many less one Accumulate, then Step. A
-  // folder with a program that accumulates takes any other number as well.
+  // Returns the batches that the folder was compiled for: as many less one
+  // Accumulate, then Step. A folder with a program that accumulates takes any
+  // other number as well.
   virtual int64_t batches_per_step() const = 0;
 
   // Adds the gradients of a batch to those of the next Step. The batch is
@@ -157,18 +158,20 @@ class Trainer {
   // Steps that were begun, also in the runs before.
   virtual int64_t step() const = 0;
 
-  // Of the last step; waits for it.
+  // Returns the metrics of the last step; waits for it.
   virtual absl::StatusOr<TrainMetrics> Metrics() = 0;
-  // Of the steps that have become known since the last call, at most the last
-  // 1000; does not wait. The last step is known after Finish.
+  // Returns the metrics of the steps that have become known since the last
+  // call, at most the last 1000; does not wait. The last step is known after
+  // Finish.
   virtual std::vector<TrainMetrics> TakeMetrics() = 0;
   virtual int64_t steps_skipped() const = 0;  // of this run
   virtual MemoryUse memory() const = 0;       // of all programs together
 
   // programs().step as it runs (Executor::program).
   virtual const Program& running_step() const = 0;
-  // Of the last step, which has ended: that of ExecutorOptions::profile, by op
-  // of running_step(). Empty before, and without TrainerOptions::profile.
+  // Returns the profile of the last step, which has ended: that of
+  // ExecutorOptions::profile, by op of running_step(). Empty before, and
+  // without TrainerOptions::profile.
   virtual std::vector<OpTime> Profile() const = 0;
 
   // The loss of a batch with the params as they are: the sum over its labels
@@ -200,9 +203,9 @@ class Trainer {
   virtual std::string last_checkpoint() const = 0;  // its folder, or empty
   // Goes on from a checkpoint's folder. Errors: those of Checkpoint.
   virtual absl::Status Restore(const std::string& folder) = 0;
-  // The folder that Prepare or Restore has gone on from, or empty.
+  // Returns the folder that Prepare or Restore has gone on from, or empty.
   virtual const std::string& restored_from() const = 0;
-  // Where the run is in its data: saved and restored with the rest. For
+  // Position of the run in its data: saved and restored with the rest. For
   // TokenBatches::GoOnFrom, and from TokenBatches::place.
   virtual const DataPlace& data_place() const = 0;
   virtual void set_data_place(DataPlace place) = 0;
@@ -212,7 +215,8 @@ class Trainer {
   // ranks call it. Errors: the system's.
   virtual absl::Status Export(const std::string& path) = 0;
 
-  // All params and states of this rank; for what the trainer does not do.
+  // Returns all params and states of this rank; for what the trainer does not
+  // do.
   virtual StateSet& states() = 0;
 };
 

@@ -13,7 +13,7 @@ const OpDef* Add() {
   return add;
 }
 
-// What is added to the matmul, whatever its type; -1: other ops.
+// Returns the operand added to the matmul, whatever its type; -1: other ops.
 int Summand(const Body& body) {
   if (body.ops.size() != 2 || !BeginsWithMatmul(body)) return -1;
   const BodyOp& sum = body.ops[1];

@@ -21,7 +21,7 @@ int AccumulatesOn(const Program& program, const Op& op);
 // A matmul of the first `last` operands, added to operand `last`.
 Body AddedTo(BodyOp matmul, int last);
 
-// Whether it is a matmul that AddedTo can add to a value.
+// Returns whether it is a matmul that AddedTo can add to a value.
 bool IsMatmul(const Op& op);
 // `matmul` added to a value of the type of its result, without results.
 Op AddedTo(const Op& matmul, ValueId onto);
@@ -29,7 +29,7 @@ Op AddedTo(const Op& matmul, ValueId onto);
 // A matmul, alone or added to a value.
 struct AddedMatmul {
   Op op;                    // the matmul, without results
-  ValueId onto = kNoValue;  // what it is added to
+  ValueId onto = kNoValue;  // the summand
 };
 // None where the op is neither.
 std::optional<AddedMatmul> AddedMatmulOf(const Program& program, const Op& op);

@@ -59,7 +59,7 @@ class AttrMap {
   void Set(std::string_view name, AttrValue value);
   void Erase(std::string_view name);
 
-  // The value, which must be there and of that kind; verified ops have every
+  // The value, which must exist and be of that kind; verified ops have every
   // attribute their definition lists, since defaults are filled in.
   template <typename T>
   const T& Get(std::string_view name) const {

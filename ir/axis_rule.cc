@@ -369,8 +369,9 @@ absl::StatusOr<Type> ApplyFactorAxes(const Type& type,
 
 namespace {
 
-// What a matmul is added to is partial as the matmul is: over `summed`, the
-// axes of a factor of it, and those that it is summed over itself.
+// Checks that what a matmul is added to is partial as the matmul is: over
+// `summed`, the axes of a factor of it, and those that it is summed over
+// itself.
 absl::Status CheckAccumulated(const AxisRule& rule, const FactorAxes& axes,
                               absl::Span<const Type> operands, AxisList summed,
                               const Mesh& mesh) {

@@ -71,7 +71,7 @@ struct AxisRule {
   // The factor a dimension of an operand is sharded by first, or -1.
   FactorId Leading(int operand, int dim) const;
   bool UsedByOperand(FactorId factor, int operand) const;
-  // Whether the factor is summed over in this result.
+  // Returns whether the factor is summed over in this result.
   bool IsSummedIn(FactorId factor, int result) const;
 };
 
@@ -84,7 +84,7 @@ absl::StatusOr<AxisRule> ParseAxisRule(std::string_view spec,
                                        absl::Span<const Type> results,
                                        Linearity linearity = Linearity::kNone);
 
-// Which mesh axes shard each factor; one entry per factor of the rule.
+// The mesh axes that shard each factor; one entry per factor of the rule.
 using FactorAxes = std::vector<AxisList>;
 
 // The axes of every factor under the operands' distribution.

@@ -41,7 +41,7 @@ struct Body {
 // The body among the attributes of an op, or null.
 const Body* BodyOf(const AttrMap& attrs);
 
-// Whether the body is a matmul (Fusable::kMatmul) and what follows it.
+// Returns whether the body is a matmul (Fusable::kMatmul) and what follows it.
 bool BeginsWithMatmul(const Body& body);
 
 // The types of all values of a body, distributed as the operands are by the

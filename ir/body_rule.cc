@@ -206,7 +206,7 @@ class Composer {
 
   const Body& body_;
   absl::Span<const Type> types_;
-  // Whether ops may see one dimension as more or fewer factors.
+  // True if ops may see one dimension as more or fewer factors.
   const bool splits_;
   std::vector<Dims> bound_;  // by value
   std::vector<Factor> factors_;

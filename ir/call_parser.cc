@@ -133,8 +133,8 @@ absl::Status CallParser::BodyStatement(const OpDef& of, Body* body,
   } while (lexer_.TryPunct(","));
   ASYRA_RETURN_IF_ERROR(Expect(")"));
   ASYRA_ASSIGN_OR_RETURN(op.attrs, Attrs(*op.def, operands));
-  // How it is distributed follows from the whole body of a fusion, and from
-  // each op of an overlap.
+  // The distribution follows from the whole body of a fusion, and from each op
+  // of an overlap.
   absl::StatusOr<std::vector<Type>> inferred =
       InferTypes(*op.def, op.attrs, operands, communicates ? mesh_ : Mesh());
   if (!inferred.ok()) {

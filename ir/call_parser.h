@@ -22,7 +22,8 @@ class CallParser : public ValueParser {
 
  protected:
   absl::StatusOr<const OpDef*> OpName();
-  // Of an op over operands of these types, from which those of a body follow.
+  // Parses the attributes of an op over operands of these types, from which
+  // those of a body follow.
   absl::StatusOr<AttrMap> Attrs(const OpDef& def,
                                 absl::Span<const Type> operands);
 

@@ -88,9 +88,9 @@ Tensor LoadedFromHalves(const Tensor& stored);
 // By value.
 std::vector<bool> ValuesInHalves(const Program& program);
 
-// Whether an update's attributes say so of its params.
+// Returns whether an update's attributes say that its params are in halves.
 bool UpdatesInHalves(const AttrMap& attrs);
-// Whether operand or result number `k` of the op is in halves.
+// Returns whether operand or result `k` of the op is in halves.
 bool ReadsHalves(const Op& op, size_t k);
 bool WritesHalves(const Op& op, size_t k);
 

@@ -1,7 +1,7 @@
-// Which ops of a scheduled program have finished before which others begin,
-// on every execution. The one definition of order between streams: the verifier
-// and the memory planner check against it, the executor enforces it with
-// events, and the simulator replays the same edges.
+// The order of the ops of a scheduled program: those that have finished before
+// others begin, on every execution. The one definition of order between
+// streams: the verifier and the memory planner check against it, the executor
+// enforces it with events, and the simulator replays the same edges.
 //
 // An op begins when these have finished:
 //   the op before it on its stream;
@@ -9,7 +9,7 @@
 //   the `start` whose future it waits for (a join);
 //   the ops that define the values of its `after`.
 // Reading an operand on another stream is no edge: it must be ordered by one
-// of the above. Ops without a stream run in text order, as on one stream.
+// of the above. Ops without a stream run in program order, as on one stream.
 //
 // Every op has a position on its stream, also those that run no kernel in a
 // step: views, and constants (IsSetUpOnce), which are computed before the first
@@ -66,7 +66,7 @@ class HappensBefore {
   int Slot(const Op& op) const;
 
   int num_streams_;  // the last one for ops without a stream
-  std::vector<std::vector<int>> ops_on_;  // per stream, in text order
+  std::vector<std::vector<int>> ops_on_;  // per stream, in program order
   std::vector<int> slot_;                 // per op: its stream ...
   std::vector<int32_t> position_;         // ... and its position on it
   // Per op and stream: how many of the stream's ops have finished before the
@@ -80,7 +80,7 @@ class HappensBefore {
 // `after`.
 std::vector<ValueId> AwaitedValues(const Op& op);
 
-// The ops that define them; inputs are there from the beginning.
+// The ops that define them; inputs are available from the beginning.
 std::vector<int> AwaitedOps(const Op& op, const DefUse& def_use);
 
 }  // namespace asyra

@@ -24,7 +24,7 @@ class Hash {
     }
     Add(type.partial);
   }
-  // Of what layers differ in: numbers.
+  // Adds the values in which layers differ: integers.
   void Add(const AttrValue& value) {
     if (const auto* number = std::get_if<int64_t>(&value)) {
       Add(static_cast<uint64_t>(*number));

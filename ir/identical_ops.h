@@ -20,7 +20,7 @@ class IdenticalOps {
   int FirstIdentical(int op);
 
  private:
-  using Ops = absl::InlinedVector<int, 1>;  // that differ
+  using Ops = absl::InlinedVector<int, 1>;  // ops that differ
 
   uint64_t HashOf(const Op& op) const;
   bool AreIdentical(const Op& a, const Op& b) const;

@@ -241,8 +241,8 @@ absl::StatusOr<std::vector<Tensor>> Evaluate(
 
 namespace {
 
-// Of a larger tensor. A prime, so that no two rows of a matrix begin with the
-// same bytes.
+// Elements drawn of a larger tensor. A prime, so that no two rows of a matrix
+// begin with the same bytes.
 constexpr int64_t kDrawnElements = 4'194'301;
 
 // Fills the tensor with copies of its first bytes.

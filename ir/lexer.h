@@ -24,7 +24,8 @@ struct Token {
   int column = 1;
 };
 
-// Whether `text` is one word: the name of a stream, an axis or a program.
+// Returns whether `text` is one word: the name of a stream, an axis or a
+// program.
 bool IsName(std::string_view text);
 // The same after a '%', where digits may come first.
 bool IsValueName(std::string_view text);

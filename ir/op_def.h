@@ -35,20 +35,22 @@ struct Work {
   double useful = 1;      // the share of them that is not spent on padding
   double read_bytes = 0;  // from device memory, each operand once
   double write_bytes = 0;
-  // Whether the flops are those of matmuls, on matrix units.
+  // True if the flops are those of matmuls, on matrix units.
   bool matrix = false;
-  // Of matmuls: `batch` results of rows x cols each, which kernels compute in
-  // blocks. No rows: one result, leading dimensions of result 0 being rows.
+  // The shape of matmuls: `batch` results of rows x cols each, which kernels
+  // compute in blocks. No rows: one result, leading dimensions of result 0
+  // being rows.
   double batch = 1;
   double rows = 0;
   double cols = 0;
-  // Of 16-bit matmuls: rows of a matrix begin at odd elements, so that nothing
+  // True for 16-bit matmuls whose rows begin at odd elements, so that nothing
   // larger than an element can be loaded at once.
   bool odd_rows = false;
   // Other arithmetic that is between the matmuls, as in attention.
   double vector_flops = 0;
-  // Of ops that go through rows several times, such as softmax: bytes of a row,
-  // and bytes read beyond `read_bytes` where a kernel cannot hold a row.
+  // The rows of ops that go through rows several times, such as softmax: bytes
+  // of a row, and bytes read beyond `read_bytes` where a kernel cannot hold a
+  // row.
   double row_bytes = 0;
   double reread_bytes = 0;
   // Device memory that it needs while it runs, such as sums of a wider type.
@@ -64,14 +66,14 @@ enum class CollectiveKind : uint8_t {
   kReduceScatter,
   kAllToAll,
 };
-// Whether it reduces.
+// Returns whether it reduces.
 inline bool Reduces(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce ||
          kind == CollectiveKind::kReduceScatter;
 }
 
-// How an op may be computed as a part of a larger kernel (ir/body.h). It has
-// one result.
+// The way to compute an op as a part of a larger kernel (ir/body.h). It has one
+// result.
 enum class Fusable : uint8_t {
   kNo,
   // Each element depends on the elements at the same position of the operands,
@@ -99,7 +101,8 @@ struct AttrDef {
   AttrKind kind;
   std::string_view doc;
   std::optional<AttrValue> default_value = std::nullopt;  // none: required
-  // Of a string that is one of these; the text form has it without quotes.
+  // The values of a string that is one of these, without quotes in the text
+  // form.
   std::vector<std::string_view> words = {};
 };
 
@@ -148,7 +151,7 @@ struct VjpCall {
   absl::Span<const ValueId> operands;
   absl::Span<const ValueId> results;
   absl::Span<const ValueId> gradients;
-  // What the ops' results are called.
+  // The name of the ops' results.
   std::string_view name = "grad";
 };
 
@@ -201,22 +204,22 @@ struct OpDef {
   // overwrite an operand of its own local shape and type. For collectives: each
   // result may overwrite its own operand, on all members.
   bool in_place = false;
-  // Where that depends on the use: whether it holds for an operand and a
-  // result. Null: for all.
+  // Returns whether that holds for an operand and a result, if it depends on
+  // the use. Null: it holds for all.
   bool (*result_in_place)(const OpCall& call, int operand,
                           int result) = nullptr;
   Fusable fusable = Fusable::kNo;
   // The op whose measurements tell its time, by the bytes that both move;
   // empty: its own.
   std::string_view priced_as = {};
-  // Its effect on communication is unknown: nothing is moved across it.
+  // The effect on communication is unknown: nothing is moved across it.
   bool is_barrier = false;
   // Equal to itself with equal operands; false for what draws randomness.
   bool is_pure = true;
   // A negative index counts from the end of the factor it looks up, so rows
   // must not be added there.
   bool counts_from_end = false;
-  // Its body has collectives (ir/overlap.h): all members of their groups run it
+  // The body has collectives (ir/overlap.h): all members of their groups run it
   // together.
   bool body_communicates = false;
 };
@@ -244,7 +247,7 @@ inline constexpr int kMaxSmMargin = 65536;
 // 0 if it is not set.
 int SmMargin(const AttrMap& attrs);
 
-// Of the definition's own attributes or those of a schedule; null: neither.
+// Finds an attribute of the definition or of a schedule; null: it is neither.
 const AttrDef* FindAttr(const OpDef& def, std::string_view name);
 
 // Fills defaults, refuses unknown, missing and ill-typed attributes.

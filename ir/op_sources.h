@@ -1,4 +1,4 @@
-// Where ops come from in the model's own file. Kept beside the program, as
+// The sources of ops in the model's file. Kept beside the program, as
 // ir/dim_names.h is, for messages alone; not part of the text form.
 #pragma once
 

@@ -14,9 +14,9 @@
 
 namespace asyra {
 
-// Whether some op of the body is a collective.
+// Returns whether some op of the body is a collective.
 bool Communicates(const Body& body);
-// Whether an op has such a body.
+// Returns whether an op has such a body.
 bool IsOverlap(const OpDef& def);
 
 // The axes of its collectives; empty: it has none.

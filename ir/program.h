@@ -30,7 +30,7 @@ inline constexpr size_t kMaxStreams = 256;
 enum class Stage : uint8_t {
   kGlobal,     // one logical device: no axes, no collectives
   kLocal,      // each op satisfies its axis rule; collectives explicit
-  kScheduled,  // text order is issue order; every op has a stream
+  kScheduled,  // program order is issue order; every op has a stream
   kAllocated,  // every value has an offset in the arena
 };
 std::string_view ToString(Stage stage);
@@ -56,15 +56,15 @@ struct Input {
   // remainder is zero. Empty: as its type.
   Shape stored = {};
   // The tensor of the model's file that it is made of (ir/weight_origin.h);
-  // null: the one of its own name, as it is there.
+  // null: the one of the input's name, unchanged.
   std::shared_ptr<const WeightOrigin> origin = nullptr;
 };
 
-// Whether it is a weight, under training or not.
+// Returns whether it is a weight, under training or not.
 inline bool IsWeight(const Input& input) {
   return input.role == InputRole::kWeight || input.role == InputRole::kParam;
 }
-// Whether a step leaves a new value in it, which an output says.
+// Returns whether a step leaves a new value in it, which an output says.
 inline bool IsUpdated(const Input& input) {
   return input.role == InputRole::kState || input.role == InputRole::kParam;
 }
@@ -74,7 +74,7 @@ struct Output {
   // The state or param input this output replaces for the next step, or
   // kNoValue.
   ValueId alias = kNoValue;
-  // Its name for users, independent of its value's name; empty: that of the
+  // The name for users, independent of its value's name; empty: that of the
   // value (Program::output_name).
   std::string name = {};
 };
@@ -150,16 +150,17 @@ class OpUse {
   OpCall call_;
 };
 
-// Whether a result of `op` may overwrite an operand of its own local type that
-// nothing else reads (OpDef::in_place); both by number.
+// Returns whether a result of `op` may overwrite an operand of its own local
+// type that nothing else reads (OpDef::in_place); both by number.
 bool MayOverwrite(const Program& program, const Op& op, size_t operand,
                   size_t result);
 
 // Definition and readers of each value, computed once per program.
 struct DefUse {
   explicit DefUse(const Program& program);
-  // The first wait in the text for any future of a `start`; it waits for the
-  // whole start, and operands stay in memory until then. -1 if there is none.
+  // The first wait in program order for any future of a `start`; it waits for
+  // the whole start, and operands stay in memory until then. -1 if there is
+  // none.
   int FirstWait(const Op& start) const;
 
   std::vector<int> def;                           // op index; -1 for inputs

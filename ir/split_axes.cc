@@ -129,7 +129,7 @@ Mesh WithoutSplits(const Mesh& mesh) {
     }
   }
   absl::StatusOr<Mesh> whole = Mesh::Create(std::move(axes));
-  ASYRA_CHECK(whole.ok());  // its names and sizes are those of a mesh
+  ASYRA_CHECK(whole.ok());  // names and sizes are those of a mesh
   return *std::move(whole);
 }
 

@@ -21,7 +21,7 @@ namespace asyra {
 
 struct AxisSplit {
   std::string axis;   // the name of the inner part too
-  int64_t inner = 1;  // its size afterwards; divides the size before
+  int64_t inner = 1;  // the size afterwards; divides the size before
 };
 
 // The name of the outer part: "dp.hosts".

@@ -1,4 +1,4 @@
-// Which streams of a program compute.
+// The streams of a program that compute.
 #pragma once
 
 #include <string_view>
@@ -11,14 +11,15 @@ namespace asyra {
 // all compute streams begin.
 inline constexpr std::string_view kComputeStream = "compute";
 
-// Whether a stream computes, by its name; all others are for collectives, and
-// have a higher priority. Ops without a stream (kNoStream) compute.
+// Returns whether a stream computes, by its name; all others are for
+// collectives, and have a higher priority. Ops without a stream (kNoStream)
+// compute.
 bool IsComputeStream(const Program& program, StreamId stream);
 
-// Of a scheduled program with streams, the compute stream on which most ops
-// run, the first of equals: other compute streams take short chains beside it.
-// Programs written by hand may name none so; then it is any stream on which
-// most run. Collectives do not count, since they only begin there.
+// Returns the compute stream on which most ops of a scheduled program run, the
+// first of equals: other compute streams take short chains beside it. Programs
+// written by hand may name none so; then it is any stream on which most run.
+// Collectives do not count, since they only begin there.
 StreamId MainComputeStream(const Program& program);
 
 }  // namespace asyra

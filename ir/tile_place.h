@@ -1,5 +1,5 @@
-// Where a value is cut into tiles, and the corresponding place in the factors
-// of an op.
+// The place where a value is cut into tiles, and the corresponding one in the
+// factors of an op.
 //
 // A dimension of global size n is seen as [blocks, tiles, n / (blocks * tiles)]
 // in row-major order; tile t is part t of every block. Shards are outermost in

@@ -52,7 +52,7 @@ void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
   std::string group = AxesToString(axes, program.mesh);
   to["Process Group Name"] = group;
   to["Process Group Description"] = group;
-  // As text, which is how profilers write it.
+  // A string, which is how profilers write it.
   to["Process Group Ranks"] =
       nlohmann::ordered_json(program.mesh.Group(device, axes)).dump();
   to["transport"] = transport;

@@ -6,9 +6,9 @@
 
 namespace asyra {
 
-// Of a step, and of what evaluates.
+// Names in a step, and in programs that evaluate.
 inline constexpr char kLabels[] = "labels";         // data: a class a row
-inline constexpr char kRate[] = "rate";             // data: a number
+inline constexpr char kRate[] = "rate";             // data: a scalar
 inline constexpr char kStepCount[] = "step";        // state: steps made
 inline constexpr char kLoss[] = "loss";             // output: sum / count
 inline constexpr char kNorm[] = "norm";             // output: before clipping
@@ -26,7 +26,7 @@ inline bool IsAccumulated(std::string_view state) {
   return state.ends_with(kAccumulated);
 }
 
-// Of the program of first values: data, any number.
+// The input of the program of first values: data, any scalar.
 inline constexpr char kSeed[] = "seed";
 
 }  // namespace asyra

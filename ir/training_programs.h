@@ -15,7 +15,7 @@ namespace asyra {
 // The value that tells whether a step is finite: one that is not changes
 // nothing.
 enum class StepGuard : uint8_t {
-  kNorm,  // that of all gradients
+  kNorm,  // the norm of all gradients
   kLoss,  // no update waits for the gradients of other params
 };
 
@@ -23,17 +23,18 @@ enum class StepGuard : uint8_t {
 struct TrainingInfo {
   std::string model;      // file or name
   std::string optimizer;  // adamw or sgd
-  // Of the global program: equal on every mesh.
+  // The hash of the global program: equal on every mesh.
   std::string program_hash;
-  std::string machine;      // that it was compiled for
+  std::string machine;      // the target of compilation
   double predicted_us = 0;  // of all batches, on that machine
   // Batches of a step, of which the last is that of step.asyra.
   int64_t batches = 1;
-  // What the matrix flops of a batch take at the dense peak of the machine's
+  // The time of the matrix flops of a batch at the dense peak of the machine's
   // devices: divided by the time of a batch, that is its MFU.
   double peak_us = 0;
   StepGuard guard = StepGuard::kNorm;
-  // Which weights are not trained and why, which are one, and the like.
+  // Notes on which weights are not trained and why, which are one, and the
+  // like.
   std::vector<std::string> notes;
 };
 

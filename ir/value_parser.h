@@ -22,7 +22,7 @@ class ValueParser {
   // Nothing is left.
   absl::Status End();
   absl::StatusOr<Type> ParseType();
-  // Of a body, which is without a name, none.
+  // Parses an attribute, except a body, which is without a name.
   absl::StatusOr<AttrValue> ParseAttr(AttrKind kind);
   // A string without quotes.
   absl::StatusOr<AttrValue> ParseWord();

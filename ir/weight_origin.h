@@ -1,4 +1,4 @@
-// Where a weight of a program comes from: passes split and rename weights, and
+// The origin of a weight of a program: passes split and rename weights, and
 // what users see and files hold is the tensor that the model had.
 #pragma once
 
@@ -26,15 +26,15 @@ struct WeightOrigin {
   struct Tied {
     std::string tensor;
     bool transposed = false;  // of the first one, both as users know them
-    // As below.
+    // The same as below.
     std::string stored_as;
     bool stored_transposed = false;
     friend bool operator==(const Tied&, const Tied&) = default;
   };
 
-  std::string tensor;  // its name for users
+  std::string tensor;  // the name for users
   Shape shape;         // of the tensor as the program reads it, before cuts
-  // What the model's file calls it; empty: as users do.
+  // The name in the model's file; empty: as users call it.
   std::string stored_as;
   // The tensor that users know is a matrix; the file, and the program, have its
   // transpose.

@@ -58,7 +58,7 @@ absl::Status Search(const CompileOptions& options, PassContext& context,
   return absl::OkStatus();
 }
 
-// A search of its own, with other options.
+// A separate search, with other options.
 struct Attempt {
   PassContext context;
   CompileResult result;
@@ -124,7 +124,8 @@ absl::Status Tighten(CompileOptions options, const PassContext& context,
   return absl::OkStatus();
 }
 
-// In a capacity that was asked for, three searches at most where one fits:
+// Searches within a capacity that was asked for, three times at most if one
+// fits:
 //   any memory     what it finds is taken if it fits: a limit costs nothing
 //                  where the fastest schedule meets it
 //   least memory   what it finds says whether a schedule fits at all, so that
@@ -171,7 +172,7 @@ absl::Status RunGiven(const CompileOptions& options, PassContext& context,
   return absl::OkStatus();
 }
 
-// From a raised model on.
+// Runs the default pipeline from a raised model on.
 absl::Status RunDefault(const CompileOptions& options, PassContext& context,
                         CompileResult* result) {
   Program& program = result->program;
@@ -209,7 +210,7 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
 
 namespace {
 
-// For the machine alone.
+// Compiles for the machine alone.
 absl::StatusOr<CompileResult> CompileAlone(const RaisedProgram& model,
                                            const Mesh& mesh,
                                            const Machine& machine,

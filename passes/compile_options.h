@@ -1,4 +1,4 @@
-// What the compiler (compile.h) is asked for.
+// The options of the compiler (compile.h).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace asyra {
 
-// How many of the best schedules beside the one taken a gate on measured steps
-// tries.
+// The number of best schedules, beside the one taken, that a gate on measured
+// steps tries.
 inline constexpr int kGateRunnersUp = 2;
 
 struct CompileOptions {
@@ -26,11 +26,12 @@ struct CompileOptions {
   // The axes of the mesh may be reordered over hosts (mesh_order.h).
   bool order_axes = false;
   bool fuse = true;  // ops into one kernel where that pays
-  // Which matmuls get bias, residual and activation as their epilogue:
+  // The matmuls that get bias, residual and activation as their epilogue:
   // "measured", "estimated" or "none", as the pass fuse has it.
   std::string epilogues = "measured";
-  // How a reduce_scatter reduces: "fused", in the collective; "decomposed", in
-  // an op after an all_to_all; "auto", whichever simulates faster.
+  // The place where a reduce_scatter reduces: "fused", in the collective;
+  // "decomposed", in an op after an all_to_all; "auto", whichever simulates
+  // faster.
   std::string reduce_scatter = "auto";
   // Collectives over several hosts: "flat", as one; "hierarchical", inside and
   // across hosts (shard/decompose_over_hosts.h); "auto", whichever simulates
@@ -39,8 +40,9 @@ struct CompileOptions {
   // An alternative with a measured cost is preferred to one estimated by a
   // formula.
   bool measured_only = false;
-  // Of these `streams`, `closed` and `manager` are set by Compile. Of the
-  // `runners_up` are those that can take the program's place, over its mesh.
+  // Options of the schedule. `streams`, `closed` and `manager` are set by
+  // Compile. `runners_up` are only those that can take the program's place,
+  // over its mesh.
   ScheduleOptions schedule;
   CostOptions costs;
   // Another machine, whose schedule is tried too (search/neighbours.h): a
@@ -58,7 +60,7 @@ struct CompileOptions {
   std::function<void(const std::string&)> progress;
 };
 
-// The options that Compile gives to Schedule.
+// Returns the options that Compile gives to Schedule.
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options);
 
 }  // namespace asyra

@@ -1,4 +1,4 @@
-// What the compiler (compile.h) returns.
+// The result of the compiler (compile.h).
 #pragma once
 
 #include <memory>
@@ -19,17 +19,20 @@ struct CompileResult {
   // The local program before scheduling, of the sharding that costs least
   // unscheduled: the baseline. None if there was no local stage.
   std::optional<Program> partitioned;
-  // Of the sharding that was taken, which may be another one: with the params
-  // and states of `program`, whose place it can take.
+  // The unscheduled program of the sharding that was taken, which may be
+  // another one: with the params and states of `program`, whose place it can
+  // take.
   std::optional<Program> unscheduled;
   Program program;  // stage allocated, unless `passes`
-  // Where the default pipeline ran; its runners_up are of stage allocated.
+  // The schedule, if the default pipeline ran; its runners_up are of stage
+  // allocated.
   std::optional<ScheduleResult> schedule;
-  // What backward computes again instead of keeping it; none: nothing.
+  // The values that backward computes again instead of keeping them; none: no
+  // values.
   std::optional<RecomputeReport> recompute;
   // Chunks of tokens in which the loss runs, where memory asks for them.
   int64_t loss_chunks = 1;
-  // Of the sharding that was taken: --tp-strategy, and the level of ZeRO.
+  // The sharding that was taken: --tp-strategy, and the level of ZeRO.
   std::string tp_strategy;
   int zero = 0;
   // SearchNoise of the schedule and of the others that were tried; 0 if none

@@ -24,7 +24,7 @@ struct ShardingPlan;
 // Options of one run of a pass, complete: defaults are filled in.
 using PassOptions = AttrMap;
 
-// How far searches are that may come one inside the other.
+// The progress of searches, one of which may run inside another.
 struct SearchTally {
   size_t made = 0;      // candidates
   size_t expected = 0;  // of them in all that have begun, about
@@ -42,11 +42,11 @@ struct PassContext {
   std::shared_ptr<const CostModel> own_costs;
   // The model's names for the dimensions of its inputs; may be empty.
   DimNames dim_names;
-  // Of the model's ops; may be empty.
+  // Sources of the model's ops; may be empty.
   OpSources op_sources;
-  // Left by plan_sharding for partition.
+  // The plan that plan_sharding leaves for partition.
   std::shared_ptr<const ShardingPlan> plan;
-  // Of a training step, the level of ZeRO that plan_sharding took.
+  // The level of ZeRO that plan_sharding took for a training step.
   int zero = 0;
   std::vector<std::string> remarks;
   // Called at the beginning of phases that may take long; may be empty.

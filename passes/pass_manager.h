@@ -21,8 +21,8 @@ struct PassRun {
 };
 using Pipeline = std::vector<PassRun>;
 
-// A pass with some of its options; the others have their defaults. The pass
-// must be known and have these options, of these kinds.
+// Returns a pass with some of its options; the others have their defaults. The
+// pass must be known and have these options, of these kinds.
 PassRun MakePass(std::string_view name, const PassOptions& options = {});
 
 // Reads "canonicalize, tile{tiles=2, dim=0}, reorder".
@@ -30,7 +30,8 @@ PassRun MakePass(std::string_view name, const PassOptions& options = {});
 // ill-typed options.
 absl::StatusOr<Pipeline> ParsePipeline(std::string_view text);
 
-// As ParsePipeline reads it; options that have their default are left out.
+// Returns the text that ParsePipeline reads, without options that have their
+// default.
 std::string ToString(const Pipeline& pipeline);
 
 struct PassManagerOptions {
@@ -50,7 +51,7 @@ struct PassManagerOptions {
   std::function<void(std::string_view)> print;
   // Describes the candidate that the program is, for the reader; may be empty.
   std::string candidate;
-  // How many files were written so far, by all copies of the options.
+  // The number of files written so far, by all copies of the options.
   std::shared_ptr<int> dumped = std::make_shared<int>(0);
 };
 

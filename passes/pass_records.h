@@ -8,11 +8,11 @@
 
 namespace asyra {
 
-// Of the model, up to the program that each device runs.
+// Returns the passes of the model, up to the program that each device runs.
 std::vector<PassRecord> GlobalPasses();
-// Of that program, before it is scheduled.
+// Returns the passes of that program, before it is scheduled.
 std::vector<PassRecord> LocalPasses();
-// From tiles to the memory plan.
+// Returns the passes from tiles to the memory plan.
 std::vector<PassRecord> SchedulePasses();
 
 }  // namespace asyra

@@ -3,7 +3,7 @@
 namespace asyra {
 namespace {
 
-// Whether it adds gradients to those of other batches.
+// Returns whether the program adds gradients to those of other batches.
 bool Accumulates(const TrainOptions& options) {
   return options.what == TrainOptions::What::kAccumulate ||
          (options.what == TrainOptions::What::kStep && options.accumulate > 1);

@@ -10,12 +10,13 @@
 
 namespace asyra {
 
-// Imported graph to fused meanings; stage global. `expert_capacity_percent` is
-// the option of raise_moe, `dtype` that of set_dtype; empty: as it is.
+// Returns the passes from an imported graph to fused meanings; stage global.
+// `expert_capacity_percent` is the option of raise_moe, `dtype` that of
+// set_dtype; empty: as it is.
 Pipeline RaisePasses(int64_t expert_capacity_percent = 0,
                      const std::string& dtype = "");
 
-// What becomes of a model that is trained.
+// The options of training: the program that a model becomes, and its optimizer.
 struct TrainOptions {
   enum class What {
     kStep,        // loss, gradients and updates
@@ -35,63 +36,70 @@ struct TrainOptions {
   double decay = 0.1, clip = 1;
   // Batches of a step: with more than one, kStep is the last of them.
   int64_t accumulate = 1;
-  // Of kAccumulate, so that it agrees with the step: defer_reductions.
+  // The option of defer_reductions for kAccumulate, so that it agrees with the
+  // step.
   std::string sums;
-  // Whether params that are read as bf16 may be stored in halves
-  // (store_in_halves); of other programs than the step, which ones are.
+  // True: params that are read as bf16 may be stored in halves
+  // (store_in_halves). `in_halves`: of other programs than the step, the params
+  // that are.
   bool halves = true;
   std::string in_halves;
   std::string zero = "auto";  // plan_sharding
-  // What backward computes again: "auto", so that the step fits; "none"; "all";
-  // or the option of recompute.
+  // The values that backward computes again: "auto", so that the step fits;
+  // "none"; "all"; or the option of recompute.
   std::string recompute = "auto";
-  // In how many chunks of tokens the loss and its gradient run: 1, all tokens
-  // at once; 0, as few as let the step fit.
+  // Chunks of tokens in which the loss and its gradient run: 1, all tokens at
+  // once; 0, as few as let the step fit.
   int64_t loss_chunks = 0;
 };
 
-// Global: a raised model to that, with `padding` where weights that are stored
-// twice have become one, so that both uses have the same.
+// Returns the passes from a raised model to its training program, of stage
+// global, with `padding` where weights that are stored twice have become one,
+// so that both uses have the same.
 Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding = {});
 
-// How a global program is sharded, as the options of plan_sharding say it.
+// The sharding of a global program, as the options of plan_sharding say it.
 struct ShardingOptions {
   std::string pins;     // as ReadPins takes them (passes/shard/pins.h)
   std::string experts;  // axes that shard experts beside ep: "dp,sp"
   std::string tp_strategy = "auto", ep_strategy = "all_to_all";
-  // Only what follows from the pins (propagate_sharding), without costs.
+  // True: only what follows from the pins (propagate_sharding), without costs.
   bool propagate = false;
   std::string padding;     // as the sizes of pad_dims; empty: where it pays
   double memory_gib = -1;  // plan_sharding, of a training step
 };
 
-// One logical device to what each device runs; global to local. With `train`
-// the model becomes that on the way, behind what only forward passes know.
+// Returns the passes from one logical device to what each device runs; global
+// to local. With `train` the model becomes its training program on the way,
+// behind what only forward passes know.
 Pipeline ShardPasses(const ShardingOptions& options = {},
                      const std::optional<TrainOptions>& train = std::nullopt);
 
-// Local: the loss in so many chunks.
+// Returns the passes on a local program that run the loss in so many chunks.
 Pipeline ChunkPasses(int64_t chunks);
 
-// Local: reduce_scatters become an all_to_all and a reduction on the device;
-// with `copyable` only where copy engines can carry the all_to_all.
+// Returns the passes on a local program by which reduce_scatters become an
+// all_to_all and a reduction on the device; with `copyable` only where copy
+// engines can carry the all_to_all.
 Pipeline DecomposePasses(bool copyable);
 
-// Local: collectives over hosts become collectives inside and across them; with
-// `always` also where half of their time is latency.
+// Returns the passes on a local program by which collectives over hosts become
+// collectives inside and across them; with `always` also where half of their
+// time is latency.
 Pipeline OverHostsPasses(bool always);
 
-// Local, before scheduling, so that all candidates have the kernels that will
-// run. `epilogues` is the option of fuse.
+// Returns the passes on a local program that fuse before scheduling, so that
+// all candidates have the kernels that will run. `epilogues` is the option of
+// fuse.
 Pipeline FusePasses(bool measured_only = false,
                     const std::string& epilogues = "measured");
 
-// Scheduled: run on every schedule before schedules are compared. `ctas`:
-// whether collectives may get other numbers of CTAs than the library's.
+// Returns the passes that run on every schedule before schedules are compared.
+// `ctas`: whether collectives may get other numbers of CTAs than the library's.
 Pipeline StreamPasses(bool ctas = true);
 
-// Scheduled to allocated. `memory_gib` as CapacityBytes takes it; `fuse`: the
-// updates of parameters in few kernels.
+// Returns the passes from scheduled to allocated. `memory_gib` as CapacityBytes
+// takes it; `fuse`: the updates of parameters in few kernels.
 Pipeline LowerPasses(double memory_gib = -1, bool fuse = true);
 
 }  // namespace asyra

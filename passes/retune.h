@@ -7,7 +7,7 @@
 
 namespace asyra {
 
-// `program`, scheduled or allocated, with CTAs and copy engines of its
+// Returns `program`, scheduled or allocated, with CTAs and copy engines of its
 // collectives chosen anew by `costs`. Order, streams, tiles and memory offsets
 // stay.
 absl::StatusOr<Program> Retuned(Program program, const CostModel& costs);

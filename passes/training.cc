@@ -31,7 +31,7 @@ CompileOptions Quiet(CompileOptions options) {
   return options;
 }
 
-// As fast as it is, for a program that runs seldom: nothing is searched.
+// Returns options without a search, for a program that runs seldom.
 CompileOptions Plain(const CompileOptions& given, const Program& step) {
   CompileOptions options = Quiet(given);
   options.order_axes = false;
@@ -57,8 +57,8 @@ std::vector<std::string> ParamsOf(const Program& step) {
   return names;
 }
 
-// Of ops and weights, without the sizes of batches: a run may go on with
-// others.
+// Returns the hash of ops and weights, without the sizes of batches: a run may
+// go on with others.
 std::string HashOf(const Program& model) {
   uint64_t hash = Fnv1a("");
   for (const Input& input : model.inputs) {
@@ -70,7 +70,7 @@ std::string HashOf(const Program& model) {
   return fmt::format("{:016x}", hash);
 }
 
-// The mesh that the step was compiled for, before its axes were split.
+// Returns the mesh that the step was compiled for, before its axes were split.
 Mesh MeshOf(const Program& step) { return WithoutSplits(step.mesh); }
 
 absl::StatusOr<Program> CompileInit(const RaisedProgram& model,
@@ -111,7 +111,7 @@ absl::StatusOr<std::vector<std::string>> ParameterNotes(
   return std::move(context.remarks);
 }
 
-// Over the mesh of the step, whose axes may be split.
+// Compiles over the mesh of the step, whose axes may be split.
 absl::StatusOr<CompileResult> CompileOver(const RaisedProgram& model,
                                           const Machine& machine,
                                           const CompileOptions& options,
@@ -124,7 +124,7 @@ absl::StatusOr<CompileResult> CompileOver(const RaisedProgram& model,
   return compiled;
 }
 
-// The options that make a program agree with the step.
+// Returns the options that make a program agree with the step.
 CompileOptions AccumulateOptions(const CompileOptions& given,
                                  const CompileResult& step) {
   CompileOptions options = Quiet(given);
@@ -206,7 +206,7 @@ absl::StatusOr<Program> CompileBeside(const RaisedProgram& model,
 
 namespace {
 
-// What every compilation here takes.
+// The arguments that every compilation here takes.
 struct Given {
   const RaisedProgram& model;
   const Mesh& mesh;
@@ -256,7 +256,7 @@ absl::StatusOr<CompiledTraining> OrEnough(CompileFn compile, const Given& given,
   if (!least.has_value()) return training;
   CompileOptions enough = Quiet(options);
   for (int i = 0; i < kMostPrograms; ++i) {
-    // The number as it is printed and given back.
+    // The capacity as it is printed and given back.
     enough.schedule.capacity_bytes =
         GibBytes(std::strtod(EnoughGib(*least).c_str(), nullptr));
     std::optional<int64_t> more = LeastBytes(compile(given, enough).status());
@@ -271,7 +271,7 @@ absl::Status CheckTrains(const CompileOptions& options) {
   return Invalid("the options have no `train`: nothing says how to train");
 }
 
-// As attach_updates chooses it.
+// Returns the guard that attach_updates chooses.
 StepGuard GuardOf(const Program& step, double clip) {
   bool scales_loss = step.FindValue(kLossScaleLog2) != kNoValue;
   return clip == 0 && !scales_loss ? StepGuard::kLoss : StepGuard::kNorm;

@@ -20,7 +20,7 @@ struct CompiledTraining {
   std::optional<CompileResult> accumulate;
   Program evaluate;  // kEvaluate, params as `step` has them
   Program init;      // random first values of all params
-  // Of the model's ops and weights: equal for all meshes.
+  // The hash of the model's ops and weights: equal for all meshes.
   std::string model_hash;
   std::vector<std::string> notes;  // as TrainingInfo has them
 };
@@ -37,23 +37,23 @@ absl::StatusOr<CompiledTraining> CompileTraining(const RaisedProgram& model,
                                                  const Machine& machine,
                                                  const CompileOptions& options);
 
-// Only the step, and the program that accumulates. Errors: as above.
+// Compiles only the step, and the program that accumulates. Errors: as above.
 absl::StatusOr<CompiledTraining> CompileSteps(const RaisedProgram& model,
                                               const Mesh& mesh,
                                               const Machine& machine,
                                               const CompileOptions& options);
 
-// The program of all batches of a step but the last, sharded as `step` is and
-// in the memory that its other states leave. Errors: those of the passes;
-// states of other types than in `step`.
+// Compiles the program of all batches of a step but the last, sharded as `step`
+// is and in the memory that its other states leave. Errors: those of the
+// passes; states of other types than in `step`.
 absl::StatusOr<CompileResult> CompileAccumulate(const RaisedProgram& model,
                                                 const Machine& machine,
                                                 const CompileOptions& options,
                                                 const CompileResult& step);
 
-// The model as `what`, its weights sharded as in `step`, without a search: for
-// a program that runs seldom. Errors: those of the passes; params of other
-// types than in `step`.
+// Compiles the model as `what`, its weights sharded as in `step`, without a
+// search: for a program that runs seldom. Errors: those of the passes; params
+// of other types than in `step`.
 absl::StatusOr<Program> CompileBeside(const RaisedProgram& model,
                                       const Machine& machine,
                                       const CompileOptions& options,
@@ -73,17 +73,17 @@ struct BatchTimes {
            last_us;
   }
 };
-// Both were simulated, on the same machine.
+// Returns the times of two programs that were simulated on the same machine.
 BatchTimes BatchTimesOf(const CompileResult& accumulate,
                         const CompileResult& last, int64_t batches);
 
-// Bytes of a device that stay from step to step: params, states, and sums of
-// gradients; with `sums_only` those sums alone.
+// Returns the bytes of a device that stay from step to step: params, states,
+// and sums of gradients; with `sums_only` those sums alone.
 int64_t KeptBytes(const Program& program, bool sums_only);
 
-// The programs as a Trainer and a folder take them, with the weights of the
-// step. `options` are those of CompileTraining; `model` and `machine` are names
-// for reports.
+// Returns the programs as a Trainer and a folder take them, with the weights of
+// the step. `options` are those of CompileTraining; `model` and `machine` are
+// names for reports.
 TrainingPrograms ProgramsOf(const CompiledTraining& training,
                             const CompileOptions& options,
                             const std::string& model,

@@ -60,9 +60,9 @@ absl::StatusOr<Loaded> Load(const CompileFlags& options) {
   return loaded;
 }
 
-// How many weights have no data and get random values. An error unless it was
-// requested: a program file should have its weights beside it, and a check
-// would be meaningless.
+// Counts the weights that have no data and get random values. An error unless
+// it was requested: a program file should have its weights beside it, and a
+// check would be meaningless.
 absl::StatusOr<size_t> CountRandomWeights(const RunSettings& flags,
                                           const Loaded& loaded,
                                           const InputSources& sources) {

@@ -118,7 +118,8 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
     result.batches =
         ReportBatches(others, result.compiled, compile.train->accumulate);
   }
-  // Which weights are not trained, and the like: each strategy says it.
+  // Notes on which weights are not trained, and the like: each strategy says
+  // it.
   for (const PassTiming& timing : result.compiled.timings) {
     if (timing.pass != "mark_params" && timing.pass != "differentiate")
       continue;
@@ -222,7 +223,7 @@ absl::StatusOr<Profile> LoadProfile(const Flags& flags,
   return result.profile;
 }
 
-// Of commands that show one program a model.
+// Refuses several batches a step, for commands that show one program a model.
 absl::Status CheckOneBatch(const Flags& flags) {
   if (!flags.train || flags.train_options.accumulate == 1) {
     return absl::OkStatus();

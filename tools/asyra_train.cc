@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
       "asyra-train");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
-  // Which inputs are data has another flag in the other tools.
+  // The inputs that are data have another flag in the other tools.
   app.remove_option(app.get_option("--data"));
   asyra::AddTrainFlags(app, &flags.train, "--train,--train-also");
   std::vector<CLI::Option*> compiling = app.get_options();

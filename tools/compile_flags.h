@@ -31,9 +31,9 @@ struct CompileFlags {
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
   // "dp=2,tp=4", outermost first, instead of the flags above.
   std::optional<std::string> mesh;
-  std::optional<int64_t> ranks;  // devices there are
+  std::optional<int64_t> ranks;  // available devices
   std::string shard;             // pins, as ReadPins takes them
-  // As the options of plan_sharding.
+  // The options of plan_sharding.
   std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   bool propagate = false;  // from `shard`, instead of plan_sharding
   std::string padding;     // as that of ShardingOptions
@@ -43,7 +43,7 @@ struct CompileFlags {
   bool graph = false;            // ops are issued as a captured graph
   // "threads", "processes", or "auto": as they were started, else threads.
   std::string ranks_as = "auto";
-  // As ScheduleOptions has them (passes/search/schedule.h).
+  // The same as in ScheduleOptions (passes/search/schedule.h).
   int tiles = 0;
   std::string tile_dim = "auto", scheduler = "auto";
   bool bucket = true;
@@ -51,9 +51,9 @@ struct CompileFlags {
   bool join = true;
   std::string phases = "auto";  // or kPhasesInterleaved, kPhasesApart
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)
-  // Which matmuls take part in it: measured, estimated or none.
+  // The matmuls that take part in it: measured, estimated or none.
   std::string epilogues = "measured";
-  // How a reduce_scatter reduces, as in CompileOptions.
+  // The way a reduce_scatter reduces, as in CompileOptions.
   std::string reduce_scatter = "auto";
   // Collectives over several hosts, as in CompileOptions.
   std::string over_hosts = "auto";
@@ -94,7 +94,7 @@ std::string CheckGibText(const std::string& text);
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);
 
-// How the cost of programs is estimated.
+// Returns the options by which the cost of programs is estimated.
 CostOptions CostsOf(const CompileFlags& flags);
 
 // The data axes (dp, sp or both) whose product equals --ep: experts are sharded

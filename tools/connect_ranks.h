@@ -1,4 +1,4 @@
-// How asyra-run and asyra-train begin and end as ranks.
+// Begins and ends asyra-run and asyra-train as ranks.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Which flags a command line has.
+// The flags that a command line has.
 #pragma once
 
 #include <string>

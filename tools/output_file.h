@@ -5,8 +5,8 @@
 
 namespace asyra {
 
-// Of an option whose value is a file to write, or "-": its folder has to be
-// there and writable, and the file no folder.
+// Accepts a file to write, or "-": its folder has to exist and be writable, and
+// the file be no folder.
 CLI::Validator OutputFile();
 
 // The same of a file that is replaced as a whole: no "-", and no device or
@@ -14,7 +14,7 @@ CLI::Validator OutputFile();
 CLI::Validator ReplacedFile();
 
 // Accepts a folder to write files into: it, or else the one it is to be in, has
-// to be there and writable.
+// to exist and be writable.
 CLI::Validator OutputFolder();
 
 }  // namespace asyra

@@ -23,7 +23,7 @@ constexpr std::string_view kOfTraining[] = {
     "--print-after", "--print-changed", "--dump-dir", "--simulate-each",
     // Ranks agree on what is tuned before it is used.
     "--tuning", "--save-tuning",
-    // How a rank is connected, and how long it waits.
+    // The way a rank is connected, and how long it waits.
     "--communicator", "--secret", "--timeout",
     // It connects no ranks.
     "--dry-run"};
@@ -39,7 +39,7 @@ constexpr std::string_view kOfRuns[] = {
     "--tuning", "--save-tuning",
     // The values are compared, whatever their files are called.
     "--input", "--check",
-    // How a rank is connected, and how long it waits.
+    // The way a rank is connected, and how long it waits.
     "--communicator", "--secret", "--timeout"};
 
 // Numbers in one spelling: 1e-3 is 0.001.
@@ -72,7 +72,7 @@ std::string ValueOf(const CLI::Option& option) {
 std::vector<NamedChoice> FlagsToAgreeOn(
     const CLI::App& app, absl::Span<const std::string_view> may_differ) {
   for (std::string_view name : may_differ) {
-    app.get_option(std::string(name));  // one that is not there is a fault
+    app.get_option(std::string(name));  // a missing one is a fault
   }
   std::vector<NamedChoice> flags = {{"the tool", app.version()}};
   for (const CLI::Option* option : app.get_options()) {

@@ -17,8 +17,8 @@ namespace asyra {
 std::vector<NamedChoice> FlagsToAgreeOn(
     const CLI::App& app, absl::Span<const std::string_view> may_differ);
 
-// Those of asyra-train and asyra-run that ranks may have different values of,
-// and why.
+// Lists the flags of asyra-train and asyra-run that ranks may have different
+// values of; rank_flags.cc says why.
 absl::Span<const std::string_view> TrainFlagsThatMayDiffer();
 absl::Span<const std::string_view> RunFlagsThatMayDiffer();
 

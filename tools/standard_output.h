@@ -18,8 +18,8 @@ void OpenStandardDescriptors();
 // The text with colours of a terminal for what should not be overlooked, as
 // "DOES NOT FIT", and for what was checked and is right.
 std::string Coloured(std::string_view text);
-// Whether a descriptor shows colours: it is a terminal, and the environment has
-// neither NO_COLOR nor TERM=dumb.
+// Returns whether a descriptor shows colours: it is a terminal, and the
+// environment has neither NO_COLOR nor TERM=dumb.
 bool ShowsColours(int descriptor);
 
 // Writes to standard output, coloured where that shows; CheckOutput has the

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long the device barriers before a measurement last, so that all hosts
+// Time that the device barriers before a measurement last, so that all hosts
 // have enqueued it by then.
 constexpr double kMeetUs = 1000;
 constexpr int kMostBarriers = 512;
@@ -30,7 +30,7 @@ constexpr int kAttempts = 4;
 // between ranks have little influence.
 constexpr double kRowUs = 1000;
 constexpr int kMostInRow = 20;
-// Pairs run so long between two meetings that these count for little.
+// Time of pairs between two device barriers, so that these count for little.
 constexpr double kPairUs = 20000;
 constexpr int kMostOfPair = 100;
 constexpr int kMostSettling = 1000;
@@ -200,7 +200,7 @@ class Timer : public RankTimer {
   }
 
  private:
-  // As many barriers in a row as last for kMeetUs.
+  // Records as many barriers in a row as last for kMeetUs.
   absl::Status PrepareMeeting() {
     constexpr int kFew = 16;
     auto all = static_cast<int>(world_.size());
@@ -253,7 +253,7 @@ class Timer : public RankTimer {
       ASYRA_RETURN_IF_ERROR(one.Reserve(found.use, *device_, *compute_));
       ended.push_back(device_->CreateEvent(/*timed=*/false));
     }
-    // They begin and end on the stream that the devices meet on.
+    // They begin and end on the stream of the device barriers.
     std::unique_ptr<Event> begun = device_->CreateEvent(/*timed=*/false),
                            all_ended = device_->CreateEvent(/*timed=*/false);
     std::vector<Stream*> streams = {comm_.get(), compute_.get()};
@@ -274,7 +274,8 @@ class Timer : public RankTimer {
     return TimeReplays(*once, samples);
   }
 
-  // Also of an overlap, or of an op that computes alone.
+  // Prepares the kernel of a call, also of an overlap, or of an op that
+  // computes alone.
   absl::StatusOr<KernelOfCall> PrepareKernel(const CollectiveCall& call) {
     ASYRA_ASSIGN_OR_RETURN(Mesh mesh, GroupsOf(world_.size(), call.ranks));
     ASYRA_ASSIGN_OR_RETURN(ParsedCall parsed, ParseCall(call.text, mesh));
@@ -352,7 +353,7 @@ class Timer : public RankTimer {
     return failure_.status();
   }
 
-  // Over the values of all ranks.
+  // Returns the largest value of all ranks.
   absl::StatusOr<double> Largest(double value) {
     std::string mine(sizeof(value), '\0');
     std::memcpy(mine.data(), &value, sizeof(value));
@@ -388,7 +389,7 @@ class Timer : public RankTimer {
     return absl::OkStatus();
   }
 
-  // Of all that is recorded, by the slowest rank.
+  // Returns the time of all that is recorded, on the slowest rank.
   absl::StatusOr<double> CollectiveUs(Recording& collective) {
     ASYRA_RETURN_IF_ERROR(WhenMet([&] {
       comm_->Record(*begin_);
@@ -398,7 +399,7 @@ class Timer : public RankTimer {
     return Largest(end_->UsSince(*begin_));
   }
 
-  // Of all that is recorded, by this rank.
+  // Returns the time of all that is recorded, on this rank.
   absl::StatusOr<double> ComputeUs(Recording& compute) {
     ASYRA_RETURN_IF_ERROR(WhenMet([&] {
       compute_->Wait(*met_);
@@ -409,7 +410,7 @@ class Timer : public RankTimer {
     return compute_end_->UsSince(*compute_begin_);
   }
 
-  // Of one kernel in a row of them. All ranks run the same number of rows.
+  // Times one kernel in a row of them. All ranks run the same number of rows.
   absl::StatusOr<Timing> TimeRows(
       Prepared& prepared, Stream& stream, int samples,
       absl::StatusOr<double> (Timer::*us_of)(Recording&)) {
@@ -428,8 +429,8 @@ class Timer : public RankTimer {
     return TimingOf(std::move(times));
   }
 
-  // Of one replay in a row of them: events of a recording that queues wait for
-  // are recorded once in it.
+  // Times one replay in a row of them: events of a recording that queues wait
+  // for are recorded once in it.
   absl::StatusOr<Timing> TimeReplays(Recording& once, int samples) {
     auto row_us = [&](int count) -> absl::StatusOr<double> {
       ASYRA_RETURN_IF_ERROR(WhenMet([&] {

@@ -57,10 +57,10 @@ class RankTimer {
                                                 int samples = 7) = 0;
   virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
                                               int samples = 5) = 0;
-  // From the begin of the first call to the end of all, the slowest rank. A
-  // sample is a row of them, each after the one before. Overlaps are carried
-  // out by chunk plans. Errors: Unimplemented also where ranks do not carry
-  // them; those of TimeCollective and of the device's kernels.
+  // Times from the begin of the first call to the end of all, on the slowest
+  // rank. A sample is a row of them, each after the one before. Overlaps are
+  // carried out by chunk plans. Errors: Unimplemented also where ranks do not
+  // carry them; those of TimeCollective and of the device's kernels.
   virtual absl::StatusOr<Timing> TimeSequence(
       absl::Span<const SequenceCall> calls, int samples = 7) = 0;
   // Bytes of device memory that the first such collective over all devices

@@ -57,7 +57,7 @@ class Trial {
     return failure_.status();
   }
 
-  // Of one launch, as it is replayed.
+  // Returns the time of one launch, as it is replayed.
   absl::StatusOr<double> OneUs() {
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> one, Record(1));
     auto once = [&] { one->Replay(); };
@@ -72,10 +72,10 @@ class Trial {
     recording.Replay();
     stream_->Record(*end_);
   }
-  // Between the two events.
+  // Returns the time between the two events.
   double us() const { return end_->UsSince(*begin_); }
 
-  // Of all that `enqueue` enqueues.
+  // Returns the device's time for all that `enqueue` enqueues.
   template <typename Enqueue>
   absl::StatusOr<double> DeviceUs(Enqueue enqueue) {
     stream_->Record(*begin_);
@@ -176,7 +176,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
   Mix mix(device);
   std::vector<absl::StatusOr<Timing>> timings;
   for (const MixCall& call : calls) {
-    // Those that can be prepared are timed below.
+    // Calls that can be prepared are timed below.
     absl::Status status = mix.Add(call, options.call_us);
     timings.push_back(status.ok() ? absl::StatusOr<Timing>(Timing())
                                   : absl::StatusOr<Timing>(status));

@@ -43,9 +43,10 @@ struct MixTimerOptions {
   double call_us = 100;
 };
 
-// The time of each call while all of them run in turn, as often as in a step:
-// kernels timed alone and briefly run at a higher clock. A call that cannot be
-// prepared has an error, as of TimeKernel, and the others run without it.
+// Returns the time of each call while all of them run in turn, as often as in a
+// step: kernels timed alone and briefly run at a higher clock. A call that
+// cannot be prepared has an error, as of TimeKernel, and the others run without
+// it.
 absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
     Device& device, absl::Span<const MixCall> calls,
     const MixTimerOptions& options = {});

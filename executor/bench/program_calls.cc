@@ -69,7 +69,7 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
                       AsksForCopyEngine(op.attrs) ? kByCopyEngine : "");
 }
 
-// Of an overlap, over the mesh (x=ranks).
+// Returns the call of an overlap, over the mesh (x=ranks).
 absl::StatusOr<CollectiveCall> OverlapCall(const Program& program,
                                            const Op& op) {
   std::vector<Type> types = program.OperandTypes(op);
@@ -107,7 +107,8 @@ void AddLocal(LocalCall call, ProgramCalls* calls) {
   calls->local.push_back(std::move(call));
 }
 
-// What a rank's pieces of an overlap compute; of one kernel nothing.
+// Adds the computations of a rank's pieces of an overlap; nothing for one
+// kernel.
 void AddPieces(const Program& program, const Op& op, int64_t index_limit,
                ProgramCalls* calls) {
   auto plan = UnprovenPlanOf(op.attrs, program.OperandTypes(op), program.mesh);

@@ -14,7 +14,7 @@ namespace asyra {
 
 struct LocalCall {
   std::string text;  // "matmul(bf16[64,32], bf16[32,16])"
-  // For the last device, which has the most work where work depends on the
+  // Use on the last device, which has the most work where work depends on the
   // device's position in the mesh.
   KernelUse use;
   int64_t index_limit = 4;  // what its integers stay below
@@ -38,8 +38,8 @@ struct ProgramCalls {
   std::vector<std::string> left_out;
 };
 
-// Adds the calls of a program of stage local or later that are not there yet.
-// Views, waits and constants take no time and are left out.
+// Adds the calls of a program of stage local or later that are not yet in
+// `calls`. Views, waits and constants take no time and are left out.
 void AddCalls(const Program& program, int64_t index_limit, ProgramCalls* calls);
 
 // Parses a call's text, which is then written as AddCalls does. Errors: what

@@ -11,7 +11,7 @@ struct Timing {
   int samples = 0;
 };
 
-// At least one sample.
+// Returns the statistics of samples, at least one.
 Timing TimingOf(std::vector<double> samples_us);
 
 }  // namespace asyra

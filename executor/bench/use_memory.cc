@@ -12,7 +12,7 @@
 namespace asyra {
 namespace {
 
-// So many random elements are repeated.
+// Random elements that are repeated.
 constexpr int64_t kBlockElements = 1 << 16;
 
 int64_t Aligned(int64_t bytes) {

@@ -1,4 +1,4 @@
-// Before the first step, ranks make sure that they are about to run the same
+// Agreement of ranks before the first step that they are about to run the same
 // thing: ranks that issue different collectives hang or compute nonsense, and
 // copies of one value that are computed by different algorithms differ.
 #pragma once
@@ -38,10 +38,10 @@ std::vector<Agreement> AgreementsOf(const Program& program,
 absl::Status CheckAgreement(Communicator& world,
                             const std::vector<Agreement>& mine);
 
-// For each key of `mine`, the result of the first rank that has it, preferring
-// ranks that could measure it. Keys name the model of the device, so ranks on
-// different models keep their own results. Blocks until all ranks have called
-// it, and a second time where they differ.
+// Returns for each key of `mine` the result of the first rank that has it,
+// preferring ranks that could measure it. Keys name the model of the device, so
+// ranks on different models keep their own results. Blocks until all ranks have
+// called it, and a second time where they differ.
 absl::StatusOr<TuningResults> SyncTuning(Communicator& world,
                                          const TuningResults& mine);
 

@@ -10,7 +10,7 @@ namespace asyra {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Longer than a rank needs to learn that all have met.
+// Longer than a rank needs to learn that all have arrived.
 constexpr Clock::duration kMargin = std::chrono::microseconds(100);
 
 }  // namespace

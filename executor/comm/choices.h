@@ -1,4 +1,4 @@
-// What ranks are told to do: choices of a run that decide its results or the
+// Choices that the ranks of a run are given: they decide its results or the
 // order of its collectives, and are no part of a program.
 #pragma once
 

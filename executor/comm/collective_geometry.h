@@ -1,6 +1,6 @@
-// Which bytes a collective moves, in terms that fit every communicator: each
+// The bytes that a collective moves, in terms that fit every communicator: each
 // member's result is put together, along one dimension or as a sum, from one
-// chunk of every member's operand. Of several operands each has its own.
+// chunk of every member's operand. Of several operands each has its own chunks.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct CollectiveGeometry {
   }
 };
 
-// The geometry of each operand and its result. Error: an unknown kind of
-// collective.
+// Returns the geometry of each operand and its result. Error: an unknown kind
+// of collective.
 absl::StatusOr<std::vector<CollectiveGeometry>> GeometriesOf(
     const CollectiveUse& use);
 

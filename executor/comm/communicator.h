@@ -37,7 +37,7 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual std::string_view name() const = 0;
-  // The device whose memory it moves.
+  // Returns the device whose memory it moves.
   virtual std::string_view device() const = 0;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
@@ -54,16 +54,16 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
-  // Why copy engines would not carry it if it asks for them (ir/gpu/
-  // copy_engine_reach.h), and `transport` has no effect; empty: they would. All
-  // ranks call it.
+  // Returns the reason why copy engines would not carry it if it asks for them
+  // (ir/gpu/copy_engine_reach.h), and `transport` has no effect; empty: they
+  // would. All ranks call it.
   virtual absl::StatusOr<std::string> CopyEngineObstacle(
       const CollectiveUse& use) {
     (void)use;
     return ReachObstacle({.engines = false});
   }
 
-  // Whether its ranks carry out chunk plans (ir/plans/chunk_plan.h) of
+  // Returns whether its ranks carry out chunk plans (ir/plans/chunk_plan.h) of
   // overlaps: they reach each other's memory. All ranks call it and get the
   // same answer.
   virtual absl::StatusOr<bool> CarriesPlans() { return false; }
@@ -72,9 +72,9 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use);
 
-  // Why an overlap of form one_kernel (ir/plans/fused_reduction.h) is not one
-  // kernel here, and runs as its ops; empty: it is. All ranks call it and get
-  // the same answer.
+  // Returns the reason why an overlap of form one_kernel
+  // (ir/plans/fused_reduction.h) is not one kernel here, and runs as its ops;
+  // empty: it is. All ranks call it and get the same answer.
   virtual absl::StatusOr<std::string> OneKernelObstacle(
       const CollectiveUse& use) {
     (void)use;

@@ -1,4 +1,4 @@
-// Which rank a launcher has made this process, as its environment says.
+// The rank that a launcher has given this process, as its environment says.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// How a rank carries out its steps of a chunk plan (ir/plans/chunk_plan.h) on
+// Execution of a rank's steps of a chunk plan (ir/plans/chunk_plan.h) on
 // queues, which are streams: copies into and from the memory of other members,
-// sums, and signals between queues. What computes is the device's own kernels
+// sums, and signals between queues. The device's kernels do the computing
 // (executor/plan_kernel.h).
 #pragma once
 
@@ -55,11 +55,11 @@ class PlanLink {
  public:
   virtual ~PlanLink() = default;
 
-  // Once, before all others: tells the members where this rank's buffers are.
-  // Called by all ranks of the world, in the order of the program. Errors: the
+  // Tells the members where this rank's buffers are; called once, before all
+  // others, by all ranks of the world, in the order of the program. Errors: the
   // timeout, and those of other ranks.
   virtual absl::Status Connect(std::vector<void*> buffers) = 0;
-  // In memory that this rank's copies reach.
+  // Returns an address in memory that this rank's copies reach.
   virtual void* AddressOf(int member, int buffer) const = 0;
 
   // The steps of this rank, which outlive their last run and not the link.

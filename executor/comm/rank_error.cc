@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMostListed = 16;
 
-// Whether it is what RankFailed says.
+// Returns whether the message is one of RankFailed.
 bool NamesFailedRank(std::string_view message) {
   constexpr std::string_view kRank = "rank ", kFailed = " failed: ";
   if (!message.starts_with(kRank)) return false;

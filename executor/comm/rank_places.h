@@ -1,4 +1,4 @@
-// Which ranks are threads of one process, and which share a host.
+// Places of ranks: threads of one process, processes of one host.
 #pragma once
 
 #include <string>
@@ -16,16 +16,17 @@ struct RankPlace {
   friend bool operator==(const RankPlace&, const RankPlace&) = default;
 };
 
-// Of this process.
+// Returns the place of this process.
 RankPlace OwnPlace();
 
-// Of all ranks, by rank. All ranks call it.
+// Returns the places of all ranks, by rank. All ranks call it.
 absl::StatusOr<std::vector<RankPlace>> ExchangePlaces(Communicator& world);
 
 bool InOneProcess(absl::Span<const RankPlace> places);
 
-// What of it does not change from start to start: "0.0 0.0 0.1 1.2", for each
-// rank its host and process, numbered as they first appear.
+// Returns the part of `places` that does not change from start to start:
+// "0.0 0.0 0.1 1.2", for each rank its host and process, numbered as they first
+// appear.
 std::string ToString(absl::Span<const RankPlace> places);
 
 }  // namespace asyra

@@ -1,5 +1,5 @@
-// What the ranks of a thread world share: who has failed, how far each is, the
-// bytes that they exchange, and the groups that collectives meet in.
+// State that the ranks of a thread world share: who has failed, how far each
+// is, the bytes that they exchange, and the groups of their collectives.
 // Thread-safe.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace asyra {
 
 class ThreadCollective;
 
-// How long it may take a waiting rank to notice that another has failed.
+// Time in which a waiting rank notices that another has failed.
 inline constexpr auto kNoticeEvery = std::chrono::milliseconds(20);
 
 inline CpuClock::duration Seconds(double seconds) {
@@ -45,7 +45,7 @@ struct ThreadGroup {
   std::atomic<int> reading{0};
 };
 
-// What the members of one chunk plan share.
+// State that the members of one chunk plan share.
 struct PlanBoard {
   PlanBoard(size_t members, size_t signals)
       : buffers(members), signals(signals) {}
@@ -64,7 +64,7 @@ class SharedWorld {
   // The first failure counts.
   void Abort(int64_t rank, const absl::Status& cause);
   bool aborted() const { return aborted_.load(); }
-  // The error of `rank` after an abort of the world.
+  // Returns the error of `rank` after an abort of the world.
   absl::Status CauseFor(int64_t rank) const;
   int64_t failed_rank() const;  // -1: none
 
@@ -85,8 +85,9 @@ class SharedWorld {
                                       const std::vector<int64_t>& members,
                                       size_t signals);
 
-  // Around every access to the memory of another rank outside the collectives'
-  // meetings. False: some rank has failed, and nothing may be accessed.
+  // Begins an access to the memory of another rank outside the barriers of
+  // collectives; EndReach ends it. False: some rank has failed, and nothing may
+  // be accessed.
   bool BeginReach() {
     reaching_.fetch_add(1);
     if (!aborted()) return true;
@@ -116,7 +117,7 @@ class SharedWorld {
            std::unique_ptr<ThreadGroup>>
       groups_;
   std::vector<int64_t> plans_;  // joined, by rank
-  // Those that not all members have joined, by their number on each of them.
+  // Boards that not all members have joined, by their number on each of them.
   std::map<std::pair<int64_t, std::vector<int64_t>>, std::shared_ptr<PlanBoard>>
       boards_;
 };

@@ -46,7 +46,7 @@ class ThreadCollective : public CpuKernel {
     absl::Status status = Meet();
     if (status.ok()) status = Inject();
     if (status.ok()) status = Move();
-    // Nobody reads this rank's memory after the last meeting.
+    // Nobody reads this rank's memory after the last barrier.
     if (status.ok()) status = Meet();
     if (!status.ok()) Leave(status);
     return status;
@@ -108,8 +108,9 @@ class ThreadCollective : public CpuKernel {
     });
   }
 
-  // Whether each member reduces a part of operand `p`. A result that overwrites
-  // its operand does so on all members, since their programs are equal.
+  // Returns whether each member reduces a part of operand `p`. A result that
+  // overwrites its operand does so on all members, since their programs are
+  // equal.
   bool IsShared(size_t p) const {
     const CollectiveGeometry& geometry = geometries_[p];
     return geometry.sums && geometry.outer == 1 && geometry.read_member == 0 &&
@@ -127,7 +128,7 @@ class ThreadCollective : public CpuKernel {
     return status;
   }
 
-  // After this no member begins to read, and none still does.
+  // Leaves after a failure: then no member begins to read, and none still does.
   void Leave(const absl::Status& cause) {
     world_->Abort(rank_, cause);
     while (group_->reading.load() > 0) {

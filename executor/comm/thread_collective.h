@@ -1,5 +1,5 @@
-// A collective between ranks that are threads: members meet, and each reads
-// what it needs from the others' memory.
+// A collective between ranks that are threads: members synchronize, and each
+// reads what it needs from the others' memory.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace asyra {
 
-// The part of `rank`, a member of the group. `geometries` are
+// Makes the part of `rank`, a member of the group. `geometries` are
 // GeometriesOf(use).
 std::unique_ptr<Kernel> MakeThreadCollective(
     std::shared_ptr<SharedWorld> world, ThreadGroup* group, int64_t rank,

@@ -26,7 +26,7 @@ class CpuAction : public PlanAction {
   virtual absl::Status Run() = 0;  // on the stream's thread
 };
 
-// What all actions of a link know.
+// Data that all actions of a link use.
 struct Context {
   std::shared_ptr<SharedWorld> world;
   int64_t rank = 0;
@@ -66,8 +66,8 @@ class CopyAction : public CpuAction {
   Jitter jitter_;
 };
 
-// From or to the memory of another rank, which frees it only when nobody uses
-// it any more.
+// Copies from or to the memory of another rank, which frees it only when nobody
+// uses it any more.
 class ReachingCopyAction : public CopyAction {
  public:
   ReachingCopyAction(const Context& context, BoxCopy copy, Jitter jitter,
@@ -213,8 +213,8 @@ class ThreadPlan : public PlanLink {
     return {context_.world->options().inject_jitter_us, seed};
   }
 
-  // What each copy to others takes of the time of a slow link, which the copies
-  // of a collective share.
+  // Returns the share of the time of a slow link that each copy to others
+  // takes; the copies of a collective share that time.
   double LinkUs(const ChunkPlan& plan) const {
     auto collectives = absl::c_count_if(plan.body.ops, [](const BodyOp& op) {
       return op.def->collective != CollectiveKind::kNone;

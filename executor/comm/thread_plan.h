@@ -9,7 +9,7 @@
 
 namespace asyra {
 
-// The link of `rank` of the world, a member of the plan.
+// Makes the link of `rank` of the world, a member of the plan.
 std::unique_ptr<PlanLink> MakeThreadPlan(std::shared_ptr<SharedWorld> world,
                                          int64_t rank, const PlanUse& use);
 

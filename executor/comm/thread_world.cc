@@ -50,7 +50,7 @@ class LocalCommunicator : public Communicator {
     return world_->RanksBehind(rank_);
   }
 
-  // For communicators of devices whose kernels cannot notice.
+  // Notices failures, for communicators of devices whose kernels cannot.
   absl::Status Check(double) override {
     return world_->aborted() ? world_->CauseFor(rank_) : absl::OkStatus();
   }

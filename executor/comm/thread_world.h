@@ -14,8 +14,8 @@ namespace asyra {
 struct ThreadWorldOptions {
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
-  // Every collective takes at least this long from the moment its members have
-  // met, without using the cpu: simulates a slow link. In a chunk plan the
+  // Every collective takes at least this long from the arrival of its last
+  // member, without using the cpu: simulates a slow link. In a chunk plan the
   // copies to other ranks share this time.
   double inject_comm_us = 0;
   // The copies and signals of a chunk plan are late by a random time of at most
@@ -23,9 +23,9 @@ struct ThreadWorldOptions {
   double inject_jitter_us = 0;
 };
 
-// A communicator for each of `ranks` ranks, named "local". They may outlive
-// each other; after one is destroyed, collectives and exchanges of the others
-// fail.
+// Makes a communicator for each of `ranks` ranks, named "local". They may
+// outlive each other; after one is destroyed, collectives and exchanges of the
+// others fail.
 std::vector<std::unique_ptr<Communicator>> CreateThreadWorld(
     int64_t ranks, const ThreadWorldOptions& options = {});
 

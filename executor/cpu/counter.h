@@ -1,5 +1,4 @@
-// How threads of the cpu device wait for each other: for a counter to reach a
-// number.
+// Counters by which threads of the cpu device wait for each other.
 #pragma once
 
 #include <atomic>
@@ -25,7 +24,8 @@ class Counter {
   // Spins for about as long as waking a thread takes, then sleeps: for threads
   // that have a core to themselves.
   void WaitAwakeFor(uint32_t target);
-  // At `deadline` at the latest; whether the counter has reached `target`.
+  // Waits until `deadline` at the latest; returns whether the counter has
+  // reached `target`.
   bool WaitFor(uint32_t target, CpuClock::time_point deadline);
 
   // Adds, and wakes those who wait, if there are any. Gives the new value.

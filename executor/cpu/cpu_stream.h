@@ -30,7 +30,7 @@ class CpuEvent : public Event {
 };
 
 // A command of a stream: a function of two addresses, which it does not own,
-// and a number.
+// and an integer.
 struct CpuCommand {
   absl::Status (*run)(void* a, const void* b, int64_t n) = nullptr;
   void* a = nullptr;
@@ -59,10 +59,10 @@ class CpuStream : public Stream {
   absl::Status Synchronize(const WaitCheck& check) override;
   absl::Status SynchronizeUpTo(Event& event, const WaitCheck& check) override;
 
-  // From BeginCapture to EndCapture, commands go to `capture` instead of being
-  // run. Each Replay enqueues all of them as one command; `capture` outlives
-  // the replays. Streams that wait for each other are captured and replayed
-  // together.
+  // Redirects commands to `capture`, from BeginCapture to EndCapture, instead
+  // of running them. Each Replay enqueues all of them as one command; `capture`
+  // outlives the replays. Streams that wait for each other are captured and
+  // replayed together.
   void BeginCapture(CpuCapture* capture) { capturing_ = capture; }
   void EndCapture() { capturing_ = nullptr; }
   void Replay(CpuCapture* capture);

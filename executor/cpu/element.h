@@ -16,7 +16,7 @@ inline std::byte* ElementAt(DType dtype, void* data, int64_t i) {
   return static_cast<std::byte*>(data) + i * SizeOf(dtype);
 }
 
-// Element i of integers or bools.
+// Returns element i of integers or bools.
 inline int64_t IntegerAt(DType dtype, const void* data, int64_t i) {
   int64_t value = 0;
   switch (dtype) {

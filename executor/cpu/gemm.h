@@ -34,10 +34,12 @@ class Gemm {
                            void* workspace) = 0;
 };
 
-// What computes them in single precision: "oneDNN 3.4.1" or "own loops".
+// Returns the name of what computes matmuls in single precision: "oneDNN 3.4.1"
+// or "own loops".
 std::string GemmLibrary();
 
-// Own loops, for double precision and builds without oneDNN.
+// Returns the loops of this project, for double precision and builds without
+// oneDNN.
 std::unique_ptr<Gemm> MakeLoopGemm(const GemmShape& shape);
 
 }  // namespace asyra::cpu

@@ -15,13 +15,13 @@ namespace asyra {
 
 struct CpuKernelDef {
   std::string_view op;
-  // Whether it computes this use: element types, attributes, shapes.
+  // True for a use that it computes: element types, attributes, shapes.
   std::function<bool(const KernelUse& use)> supports;
   std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelUse& use)>
       prepare;
 };
 
-// The first one listed that supports the use, or null.
+// Returns the first one listed that supports the use, or null.
 const CpuKernelDef* FindCpuKernel(const KernelUse& use);
 
 namespace cpu {

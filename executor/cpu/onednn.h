@@ -11,7 +11,7 @@
 
 namespace asyra::cpu {
 
-// The one engine of the process.
+// Returns the one engine of the process.
 const dnnl::engine& OneDnnEngine();
 
 // A primitive with its memory objects, whose addresses are set at each run.

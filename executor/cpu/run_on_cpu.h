@@ -14,7 +14,7 @@ absl::StatusOr<RunResult> RunOnCpu(const Program& program,
                                    absl::Span<const Tensor> inputs,
                                    const RunOptions& options = {});
 
-// As one rank of `world`, whose other ranks call it too.
+// Runs as one rank of `world`, whose other ranks call it too.
 absl::StatusOr<RunResult> RunRankOnCpu(const Program& program,
                                        absl::Span<const Tensor> inputs,
                                        Communicator& world,

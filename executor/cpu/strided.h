@@ -33,7 +33,7 @@ class StridedLoop {
   }
 
   int64_t run() const { return dims_.back().size; }
-  // Of the innermost loop.
+  // Returns the step of the innermost loop.
   int64_t step(size_t operand) const { return dims_.back().strides[operand]; }
 
   // Calls visit(offsets) with the operands' first elements of every run.
@@ -50,7 +50,7 @@ class StridedLoop {
     std::array<int64_t, N> strides;
   };
 
-  // Whether the steps of `outer` go on where those of `inner` end.
+  // Returns whether the steps of `outer` go on where those of `inner` end.
   static bool Joins(const Dim& outer, const Dim& inner) {
     for (size_t k = 0; k < N; ++k) {
       if (outer.strides[k] != inner.strides[k] * inner.size) return false;

@@ -1,4 +1,5 @@
-// How many threads oneDNN uses (our own loops use one), and thread priorities.
+// Number of threads of oneDNN (loops of this project use one), and thread
+// priorities.
 #pragma once
 
 namespace asyra {

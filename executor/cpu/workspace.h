@@ -8,7 +8,7 @@ namespace asyra::cpu {
 
 class WorkspaceLayout {
  public:
-  // The offset of a part of that size, aligned for vectors.
+  // Returns the offset of a part of that size, aligned for vectors.
   int64_t Add(int64_t bytes) {
     int64_t at = bytes_;
     bytes_ += (bytes + 63) / 64 * 64;

@@ -44,7 +44,7 @@ struct Part {
   bool shared = false;              // each member reduces a part
   MPI_Datatype sent{}, received{};  // chunks of the operand, of the result
   int64_t work_begin = 0;           // in the workspace
-  // Of the run that is going on.
+  // Addresses of the run that is going on.
   const std::byte* operand = nullptr;
   std::byte* result = nullptr;
   std::byte* work = nullptr;

@@ -15,10 +15,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long it may take a waiting rank to notice that another has failed.
+// Time in which a waiting rank notices that another has failed.
 constexpr auto kNoticeEvery = milliseconds(20);
-// How long the cause of a failure may take from one rank to another, and how
-// long after the end of its process.
+// Time that the cause of a failure may take from one rank to another, and after
+// the end of its process.
 constexpr auto kCauseWithin = milliseconds(500);
 constexpr auto kLastWords = milliseconds(50);
 // Polls without sleep, for messages that are about to arrive. Few, since on the
@@ -300,7 +300,7 @@ bool MpiLink::HeardOfAbort() {
   return true;
 }
 
-// With the lock held; the first call counts.
+// Ends the world, with the lock held; the first call counts.
 void MpiLink::End(int64_t rank, const absl::Status& cause) {
   if (ended_.load()) return;
   failed_rank_ = rank;
@@ -308,7 +308,7 @@ void MpiLink::End(int64_t rank, const absl::Status& cause) {
   ended_.store(true);
 }
 
-// With the lock held.
+// Returns the cause, with the lock held.
 absl::Status MpiLink::Cause() const {
   if (failed_rank_ == rank_) return cause_;
   return RankFailed(failed_rank_, cause_);

@@ -51,8 +51,8 @@ class MpiLink {
   int64_t rank() const { return rank_; }
   int64_t size() const { return size_; }
 
-  // A tag of its own for the messages of one collective: the same on all
-  // ranks, since they prepare collectives in one order.
+  // Returns a tag of its own for the messages of one collective: the same on
+  // all ranks, since they prepare collectives in one order.
   absl::StatusOr<int> NewTag();
 
   // Locks MPI for calls other than messages: one thread at a time calls it.
@@ -72,16 +72,18 @@ class MpiLink {
   // received.
   absl::Status Await(std::string_view what, MpiMessages* messages);
 
-  // As Communicator has them.
+  // Implements Communicator::Exchange and Communicator::Abort.
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view mine);
   void Abort(const absl::Status& cause);
-  // An error once this world has ended, as far as can be known without waiting.
+  // Returns an error once this world has ended, as far as can be known without
+  // waiting.
   absl::Status Notice();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // How a thread waits for messages: it polls, at first without sleeping.
+  // State of a thread that waits for messages: it polls, at first without
+  // sleeping.
   struct Patience {
     Clock::time_point lost, notice;
     int looks = 0;
@@ -96,7 +98,8 @@ class MpiLink {
   // The two halves of Exchange.
   absl::Status SendToAll(std::string_view bytes, MpiMessages* messages);
   absl::StatusOr<bool> Hear(int64_t rank, std::string* bytes);
-  // The error of a wait that has lasted too long: one that ends the world.
+  // Returns the error of a wait that has lasted too long: one that ends the
+  // world.
   absl::Status Lost(const absl::Status& cause);
   void Cancel(MpiMessages* messages);
   bool HeardOfAbort();

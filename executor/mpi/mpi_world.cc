@@ -27,7 +27,7 @@ class MpiCommunicator : public Communicator {
       const CollectiveUse& use) override {
     return PrepareMpiCollective(link_, use);
   }
-  // For communicators of devices whose kernels cannot notice.
+  // Notices failures, for communicators of devices whose kernels cannot.
   absl::Status Check(double) override { return link_->Notice(); }
   void Abort(const absl::Status& cause) override { link_->Abort(cause); }
 

@@ -22,8 +22,8 @@ namespace asyra {
 struct MpiWorldOptions {
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
-  // Every collective takes at least this long from the moment its members have
-  // met, without using the cpu: simulates a slow link.
+  // Every collective takes at least this long from the arrival of its last
+  // member, without using the cpu: simulates a slow link.
   double inject_comm_us = 0;
   // Set when this process was asked to end (from a handler of SIGTERM, say):
   // waits for other ranks then fail and name the cause. May be null; outlives
@@ -31,7 +31,8 @@ struct MpiWorldOptions {
   const std::atomic<bool>* asked_to_end = nullptr;
 };
 
-// Whether this build has MPI (-DASYRA_MPI=ON and an MPI at configure time).
+// Returns whether this build has MPI (-DASYRA_MPI=ON and an MPI at configure
+// time).
 bool HasMpi();
 
 // Initializes MPI, once in a process. A rank whose process ends on this host

@@ -1,4 +1,4 @@
-// Which of the processes of a host have ended.
+// Finds out which of the processes of a host have ended.
 #pragma once
 
 #include <poll.h>
@@ -23,9 +23,9 @@ class ProcessWatch {
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  // The first process that has ended, or -1.
+  // Returns the first process that has ended, or -1.
   int64_t Ended();
-  // The first process that a signal has stopped, or -1.
+  // Returns the first process that a signal has stopped, or -1.
   int64_t Stopped() const;
 
  private:

@@ -1,4 +1,4 @@
-// How a rank shows that it belongs to the job. Rank 0 sends a nonce to whoever
+// Proof that a rank belongs to the job. Rank 0 sends a nonce to whoever
 // connects; the hello is the rank, the size of its world, a nonce of its own,
 // and HMAC-SHA256 over all of them with the secret of the job; rank 0 answers
 // with an HMAC too. The secret itself is never sent, and an answer that was
@@ -21,13 +21,13 @@ struct Hello {
 // Bytes that nobody guesses.
 std::string MakeNonce();
 
-// The bytes of a message kHello, in answer to a challenge.
+// Returns the bytes of a message kHello, in answer to a challenge.
 std::string SignHello(const Hello& hello, std::string_view secret,
                       std::string_view challenge);
 // None if it was made with another secret or for another challenge.
 std::optional<Hello> ReadHello(std::string_view bytes, std::string_view secret,
                                std::string_view challenge);
-// The bytes of a message kWelcome.
+// Returns the bytes of a message kWelcome.
 std::string SignWelcome(const Hello& hello, std::string_view secret,
                         std::string_view challenge);
 

@@ -26,7 +26,7 @@ constexpr double kHelloSeconds = 2;
 // Connections without a hello yet; the oldest makes room for one more.
 constexpr size_t kMostWaiting = 512;
 constexpr size_t kMostReasons = 3;
-// How long one that was told something may take to take it.
+// Time that a rank has to take a message sent to it.
 constexpr double kTellSeconds = 0.2;
 constexpr auto kTryAgainAfter = std::chrono::milliseconds(50);
 
@@ -110,7 +110,7 @@ class Reception {
     return lost;
   }
 
-  // Accepts and reads what is there.
+  // Accepts and reads what has arrived.
   void Serve(double left_s) {
     std::vector<pollfd> polled;
     for (int fd : listener_->fds()) polled.push_back({fd, POLLIN, 0});

@@ -19,7 +19,7 @@ struct Message {
   std::string bytes;
 };
 
-// In front of the bytes.
+// Returns the header that precedes the bytes.
 std::string HeaderOf(uint32_t kind, uint64_t bytes);
 
 // The time that a message may stand still: it begins anew with every 64 KiB,
@@ -72,11 +72,12 @@ class Socket {
   std::atomic<std::chrono::steady_clock::rep> heard_;
 };
 
-// Where others connect to.
+// A socket that others connect to.
 class Listener {
  public:
-  // On those addresses of `host` that are this host's own. Port 0: one that is
-  // free. Errors: a port in use; a host that is not known, or another one.
+  // Listens on those addresses of `host` that are this host's own. Port 0: one
+  // that is free. Errors: a port in use; a host that is not known, or another
+  // one.
   static absl::StatusOr<std::unique_ptr<Listener>> Create(
       const std::string& host, int port);
   ~Listener();

@@ -21,7 +21,7 @@
 namespace asyra {
 namespace {
 
-// How long it may take to be told who has failed.
+// Time that it may take to be told who has failed.
 constexpr auto kCauseWithin = std::chrono::milliseconds(500);
 // A process that was not heard of for so long, and for half of the timeout, is
 // stopped or cut off: all of them give a sign of life every second at least.
@@ -65,7 +65,7 @@ class TcpWorld : public Communicator, public TcpMail {
                         [this] { return failed_ >= 0 || listening_ == 0; });
     }
     closing_.store(true);
-    // What is being told of a failure still goes out.
+    // Messages about a failure are still sent.
     if (sender_ != nullptr) {
       sender_->Flush(std::min(options_.timeout_s, kLeastSilence));
     }
@@ -292,7 +292,7 @@ class TcpWorld : public Communicator, public TcpMail {
     if (Fail(failed, cause)) Tell(failed, MessageOf(cause));
   }
 
-  // Whether this is the first failure.
+  // Records a failure; returns whether it is the first.
   bool Fail(int64_t rank, const absl::Status& cause) {
     std::lock_guard lock(mutex_);
     if (failed_ >= 0) return false;
@@ -372,7 +372,7 @@ class TcpWorld : public Communicator, public TcpMail {
   }
 
   const TcpWorldOptions options_;
-  // By rank; rank 0 has all others, the others have rank 0.
+  // Sockets by rank; rank 0 has all others, the others have rank 0.
   std::vector<std::unique_ptr<Socket>> peers_;
   std::unique_ptr<Sender> sender_;
   std::vector<std::thread> threads_;

@@ -13,7 +13,7 @@
 namespace asyra {
 
 struct TcpWorldOptions {
-  // Where rank 0 listens, and the others find it.
+  // The address at which rank 0 listens, and the others find it.
   std::string host = "127.0.0.1";
   int port = 29500;
   int64_t rank = 0, size = 1;
@@ -27,9 +27,9 @@ struct TcpWorldOptions {
 };
 
 // Waits until all ranks are connected. A connection that does not show the
-// secret, states another world size or a rank that is there, or says nothing
-// for 2 s is dropped, and counted in the error if ranks are missing in the end.
-// Then nobody listens any more.
+// secret, states another world size or a rank that is connected, or says
+// nothing for 2 s is dropped, and counted in the error if ranks are missing in
+// the end. Then nobody listens any more.
 //
 // A rank whose process ends is noticed at once, by the others through rank 0.
 // One that is stopped is named after the timeout, also by ranks that wait for

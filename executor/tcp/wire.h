@@ -27,7 +27,7 @@ inline constexpr size_t kNonceBytes = 32, kMacBytes = 32;
 inline constexpr size_t kHelloBytes = 16 + kNonceBytes + kMacBytes;
 inline constexpr size_t kMostTextBytes = 16 << 10;  // of a cause
 
-// The most that is due of a kind; of an unknown one, nothing.
+// Returns the most that is due of a kind; of an unknown one, nothing.
 inline uint64_t MostBytes(uint32_t kind) {
   switch (kind) {
     case kChallenge:

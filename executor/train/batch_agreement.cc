@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kHashDigits = 16;
 
-// Of one number itself, so that both can be told.
+// Returns the hash of a tensor; of one scalar, its bits, so that the value can
+// be reported.
 std::string HashOf(const Tensor& tensor) {
   if (tensor.num_elements() == 1 && tensor.shape().empty()) {
     return fmt::format("{:016x}", std::bit_cast<uint64_t>(tensor.Get(0)));
@@ -41,7 +42,7 @@ std::vector<ValueId> DataOf(const Program& program) {
   return data;
 }
 
-// Where the part of a device begins: equal for those that hold the same.
+// Returns the beginning of a device's part: equal for those that hold the same.
 std::vector<int64_t> PartOf(const Type& type, const Mesh& mesh,
                             int64_t device) {
   std::vector<int64_t> starts;

@@ -16,8 +16,8 @@ namespace asyra {
 // local types, with those of the ranks that should be given the same. Blocks
 // until all ranks have called it; ranks exchange hashes.
 // Errors: `place` ("step 2"), the input, its type and two ranks that differ, or
-// of an input of one number that all ranks have, as the rate, both values;
-// ranks that give batches to different places.
+// of a scalar input that all ranks have, as the rate, both values; ranks that
+// give batches to different places.
 absl::Status CheckBatchAgreement(Communicator& world, const Program& program,
                                  absl::Span<const Tensor> inputs,
                                  std::string_view place);

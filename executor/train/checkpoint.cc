@@ -47,7 +47,7 @@ absl::Status CheckSize(const std::string& path, int64_t bytes) {
                  path, size, bytes);
 }
 
-// What the index in `path` says: the file of each tensor.
+// Reads the index in `path`: the file of each tensor.
 absl::StatusOr<std::map<std::string, std::string>> ReadIndex(
     const std::string& path) {
   ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
@@ -195,7 +195,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   return checkpoint;
 }
 
-// As older writers have it.
+// Returns whether the value is stored as older writers have it.
 bool Checkpoint::IsUnderOwnName(const CheckpointValue& value) const {
   return tensors_.Find(value.tensor()) == nullptr &&
          tensors_.Find(value.name) != nullptr;

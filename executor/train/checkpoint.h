@@ -41,27 +41,28 @@ struct CheckpointValue {
   // The tensor has rows where the program has columns.
   bool turned = false;
 
-  // As they are in files.
+  // Return the name and shape that the tensor has in files.
   const std::string& tensor() const;
   Shape tensor_shape() const;
-  // The value as files have it: `type` and `stored`, transposed if `turned`.
+  // Return the value as files have it: `type` and `stored`, transposed if
+  // `turned`.
   Type written_type() const;
   Shape written_shape() const;
 };
 
-// All params and states of a program, by input, but sums of gradients, which
-// are zeros between steps (ir/training_names.h). A state that is named after a
-// param ("%w.m" of "%w") and has its shape is stored without padding as well,
-// since padding is zero in both. Both are stored under the name and in the
-// shape that users know (ir/weight_origin.h); parts under names of their own
-// where the program has not all of a tensor.
+// Returns all params and states of a program, by input, but sums of gradients,
+// which are zeros between steps (ir/training_names.h). A state that is named
+// after a param ("%w.m" of "%w") and has its shape is stored without padding as
+// well, since padding is zero in both. Both are stored under the name and in
+// the shape that users know (ir/weight_origin.h); parts under names of their
+// own where the program has not all of a tensor.
 std::vector<CheckpointValue> CheckpointValuesOf(const Program& program);
 
-// What a checkpoint says besides tensors.
+// Data of a checkpoint besides tensors.
 struct CheckpointInfo {
   int64_t step = 0;  // steps that were made
-  // Of the global program: the same on every mesh. Empty: not known, and not
-  // compared.
+  // Hash of the global program: the same on every mesh. Empty: not known, and
+  // not compared.
   std::string program_hash;
   // Anything else, such as the position in the data and the seed; UTF-8.
   std::map<std::string, std::string> extra;
@@ -81,8 +82,8 @@ class Checkpoint {
   // Tensors of params and states by name, views of the files.
   const WeightStore& tensors() const { return tensors_; }
 
-  // Whether it is one of a program with these values: the same names, element
-  // types and stored shapes, and the same hash where both are known.
+  // Checks that it is one of a program with these values: the same names,
+  // element types and stored shapes, and the same hash where both are known.
   // Errors name the folder, the value and both sides.
   absl::Status CheckFits(absl::Span<const CheckpointValue> values,
                          std::string_view program_hash) const;
@@ -93,8 +94,8 @@ class Checkpoint {
   // name the file, the tensor and both checksums.
   absl::Status CheckData(int64_t rank, int64_t ranks) const;
 
-  // The part of `value` that `device` holds on `mesh`; only its bytes are read.
-  // Padding is zero. CheckFits has returned OK for `value`.
+  // Returns the part of `value` that `device` holds on `mesh`; only its bytes
+  // are read. Padding is zero. CheckFits has returned OK for `value`.
   absl::StatusOr<Tensor> Read(const CheckpointValue& value, const Mesh& mesh,
                               int64_t device) const;
 
@@ -114,8 +115,8 @@ class Checkpoint {
 absl::StatusOr<std::vector<std::string>> ListCheckpoints(
     const std::string& directory);
 
-// The newest of them, or an empty string where there is none. All ranks of
-// `world` call it and get what rank 0 has found; null: one rank.
+// Returns the newest of them, or an empty string where there is none. All ranks
+// of `world` call it and get what rank 0 has found; null: one rank.
 absl::StatusOr<std::string> NewestCheckpoint(const std::string& directory,
                                              Communicator* world);
 

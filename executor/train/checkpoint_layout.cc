@@ -41,7 +41,7 @@ SafetensorsEntry EntryOf(const CheckpointValue& value) {
   return {value.tensor(), value.type.dtype, value.tensor_shape()};
 }
 
-// Of values of one tensor the first, by value.
+// Returns for each value the first one of its tensor, by value.
 std::vector<size_t> FirstOfTensor(absl::Span<const CheckpointValue> values) {
   std::map<std::string_view, size_t> first;
   std::vector<size_t> result;
@@ -109,7 +109,7 @@ class LayoutMaker {
     std::vector<SafetensorsEntry> entries;
     for (size_t value : values) entries.push_back(EntryOf(values_[value]));
     int64_t data = PlaceEntries(&entries);
-    // As the framework that most readers of these files come from.
+    // Metadata of the framework that most readers of these files come from.
     ASYRA_ASSIGN_OR_RETURN(std::string header,
                            SafetensorsHeader(entries, {{"format", "pt"}}));
     auto begin = static_cast<int64_t>(header.size());
@@ -153,8 +153,8 @@ absl::StatusOr<std::string> Text(const json& object, const char* name) {
   return field->get<std::string>();
 }
 
-// Where checkpoint.json has the checksums of tensors, and its own: that of the
-// other fields as dump() writes them.
+// Fields of checkpoint.json for the checksums of tensors, and for its own: that
+// of the other fields as dump() writes them.
 constexpr char kTensors[] = "crc32";
 constexpr char kOwn[] = "own_crc32";
 
@@ -228,7 +228,7 @@ std::string CheckpointJson(const CheckpointInfo& info,
   for (const auto& [name, checksum] : checksums) {
     text[kTensors][name] = fmt::format("{:08x}", checksum);
   }
-  // As a reader will have it, with what is no UTF-8 replaced.
+  // The text as a reader will have it, with what is no UTF-8 replaced.
   constexpr auto kReplace = json::error_handler_t::replace;
   text[kOwn] = OwnChecksum(json::parse(text.dump(-1, ' ', false, kReplace)));
   return text.dump(2, ' ', false, kReplace) + "\n";

@@ -1,5 +1,6 @@
-// Where the files of a checkpoint have each tensor: follows from the names and
-// types of all values, so that ranks need not tell each other.
+// The layout of the files of a checkpoint: the place of each tensor follows
+// from the names and types of all values, so that ranks need not tell each
+// other.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct CheckpointLayout {
     int64_t bytes = 0;   // of the whole file
   };
   std::vector<File> files;
-  // By value: the file and where the tensor begins in it.
+  // Places by value: the file and where the tensor begins in it.
   struct Place {
     size_t file = 0;
     int64_t offset = 0;
@@ -50,7 +51,7 @@ struct CheckpointLayout {
 absl::StatusOr<CheckpointLayout> LayOutCheckpoint(
     absl::Span<const CheckpointValue> values, int64_t max_file_bytes);
 
-// Of each tensor, by name: the CRC-32 of its bytes.
+// The CRC-32 of the bytes of each tensor, by name.
 using TensorChecksums = std::map<std::string, uint32_t>;
 
 // The text of checkpoint.json, and back. Errors, without the file's name: no

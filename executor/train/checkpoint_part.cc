@@ -125,8 +125,8 @@ TensorChecksums ChecksumsOf(const CheckpointPart& part) {
   return checksums;
 }
 
-// Until all other ranks have flushed their parts. A folder is looked at, since
-// the ranks may be doing anything else meanwhile.
+// Waits until all other ranks have flushed their parts. A folder is looked at,
+// since the ranks may be doing anything else meanwhile.
 absl::Status WaitForOthers(CheckpointPart* part) {
   std::chrono::microseconds pause(200);
   constexpr std::chrono::microseconds kLongest(50'000);
@@ -180,7 +180,7 @@ absl::Status Complete(CheckpointPart* part) {
   ASYRA_RETURN_IF_ERROR(CheckCancelled(*part));
   ASYRA_RETURN_IF_ERROR(ReplaceFolder(part->folder, part->target()));
   ASYRA_RETURN_IF_ERROR(SyncFolder(part->directory));
-  // Where one of the same step was there, it has the other name now.
+  // A checkpoint of the same step that existed has the other name now.
   ASYRA_RETURN_IF_ERROR(RemoveFolder(part->folder));
   return RemoveOld(*part);
 }

@@ -1,5 +1,5 @@
-// What one rank writes of a checkpoint, and how rank 0 completes it. All of it
-// runs on the thread behind the steps.
+// The part of a checkpoint that one rank writes, and its completion by rank 0.
+// All of it runs on the thread behind the steps.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace asyra {
 
-// Whether `device` is the first of the ranks that hold the same part of a value
-// of this type: the one that writes it.
+// Returns whether `device` is the first of the ranks that hold the same part of
+// a value of this type: the one that writes it.
 bool WritesPart(const Type& type, const Mesh& mesh, int64_t device);
 
 // A checkpoint that is being written.
@@ -32,7 +32,7 @@ struct CheckpointPart {
   // The layout's files, in its order; null where this rank writes nothing.
   std::vector<std::unique_ptr<DiskFile>> files;
   std::vector<std::pair<size_t, Tensor>> tensors;  // value, local part
-  // By value, of what was written so far: PartChecksum::Finish.
+  // Checksums by value, of what was written so far: PartChecksum::Finish.
   std::vector<uint32_t> checksums;
   std::atomic<bool> cancelled = false;
 

@@ -51,7 +51,7 @@ class PartThread {
     return changed_.wait_for(lock, longest, [this] { return done_; });
   }
 
-  // Of a thread that has ended.
+  // Returns the status of a thread that has ended.
   absl::Status status() {
     std::lock_guard lock(mutex_);
     return done_status_;
@@ -173,8 +173,8 @@ class Writer : public CheckpointWriter {
     return lines;
   }
 
-  // Makes it if it is not there. The lock's file sees whether it can be
-  // written.
+  // Makes the directory if it does not exist. The lock's file sees whether it
+  // can be written.
   absl::Status MakeDirectory() {
     std::error_code error;
     std::filesystem::create_directories(directory_, error);
@@ -240,8 +240,9 @@ class Writer : public CheckpointWriter {
     return absl::OkStatus();
   }
 
-  // Until all ranks have ended, or one has failed. Ranks tell each other again
-  // and again, since none may wait in Exchange for longer than its timeout.
+  // Waits until all ranks have ended, or one has failed. Ranks tell each other
+  // again and again, since none may wait in Exchange for longer than its
+  // timeout.
   absl::Status Settle() {
     std::chrono::microseconds pause(1000);
     constexpr std::chrono::microseconds kLongest(250'000);

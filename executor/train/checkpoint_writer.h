@@ -16,9 +16,9 @@
 //
 // Each region of a value is written once, by the rank that holds it and is
 // first among its replicas, with pwrite into files that all ranks share. Rank 0
-// renames the folder once all ranks have flushed their parts. Ranks meet in
-// Save and Finish only (Communicator::Exchange); in between, they tell rank 0
-// by small files in the folder, which have the checksums of their parts.
+// renames the folder once all ranks have flushed their parts. Ranks synchronize
+// in Save and Finish only (Communicator::Exchange); in between, they tell rank
+// 0 by small files in the folder, which have the checksums of their parts.
 #pragma once
 
 #include <memory>
@@ -80,13 +80,13 @@ class CheckpointWriter {
   // that checkpoint if there is one.
   virtual absl::Status Finish() = 0;
 
-  // The same without meeting the other ranks, for a rank that ends: it has
-  // written its part, and rank 0 has waited for those of the others, unless
-  // one of them has failed.
+  // The same without synchronizing with the other ranks, for a rank that ends:
+  // it has written its part, and rank 0 has waited for those of the others,
+  // unless one of them has failed.
   virtual absl::Status FinishAlone() = 0;
 
-  // Folder of the last checkpoint that this rank knows to be complete; empty:
-  // none yet.
+  // Returns the folder of the last checkpoint that this rank knows to be
+  // complete; empty: none yet.
   virtual std::string last_complete() const = 0;
 
   // Rank 0: why nothing keeps other runs out of the directory; else empty.

@@ -1,4 +1,4 @@
-// Where a run is in its data.
+// The position of a run in its data.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,12 @@
 
 namespace asyra {
 
-// What a checkpoint keeps of the data, for the run that goes on from it.
+// Position in the data that a checkpoint keeps, for the run that goes on from
+// it.
 struct DataPlace {
   int64_t position = 0;  // for TokenReader::Seek
-  // How the data is cut and ordered, in words. A position means the same only
-  // in the same order. Empty: not known.
+  // Description in words of how the data is cut and ordered. A position means
+  // the same only in the same order. Empty: not known.
   std::string order;
 };
 

@@ -15,12 +15,12 @@ namespace asyra {
 
 class DiskFile {
  public:
-  // A new file of `bytes`, for which the disk has space from then on where the
-  // file system can reserve it. The error names the bytes and those that are
-  // free.
+  // Makes a new file of `bytes`, for which the disk has space from then on
+  // where the file system can reserve it. The error names the bytes and those
+  // that are free.
   static absl::StatusOr<std::unique_ptr<DiskFile>> Create(
       const std::string& path, int64_t bytes);
-  // One that exists, for writing.
+  // Opens one that exists, for writing.
   static absl::StatusOr<std::unique_ptr<DiskFile>> Open(
       const std::string& path);
   ~DiskFile();
@@ -39,7 +39,7 @@ class DiskFile {
   int fd_;
 };
 
-// A new file of these bytes, on the disk.
+// Writes a new file of these bytes, on the disk.
 absl::Status WriteSynced(const std::string& path, std::string_view bytes);
 
 // The names in a folder are on the disk.

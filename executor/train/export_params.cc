@@ -19,7 +19,7 @@ struct Untrained {
   const Tensor* data;
 };
 
-// By the name of the tensor that they are parts of.
+// Returns the weights by the name of the tensor that they are parts of.
 std::map<std::string, std::vector<Untrained>> UntrainedOf(const Program& step) {
   std::map<std::string, std::vector<Untrained>> weights;
   if (step.weights == nullptr) return weights;

@@ -26,7 +26,8 @@ absl::Status ExportModel(const std::string& path, const Program& step,
                          absl::Span<const CheckpointValue> values,
                          Communicator* world, StateSet& states);
 
-// Those of the params, under the names and in the shapes of the model's file.
+// Returns the tensors of the params, under the names and in the shapes of the
+// model's file.
 WeightStore TensorsOfFile(const Program& step, const WeightStore& exported);
 
 }  // namespace asyra

@@ -1,4 +1,4 @@
-// What the params of a training begin with: data of the model's files, or
+// First values of the params of a training: data of the model's files, or
 // random values of the init program, which are the same on any mesh.
 #pragma once
 

@@ -27,7 +27,7 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // Why nothing keeps others out; else empty.
+  // Returns the reason why nothing keeps others out; else empty.
   const std::string& note() const { return note_; }
 
  private:

@@ -1,4 +1,4 @@
-// Whether a model compares the logits of a token with its label, or with that
+// Tells if a model compares the logits of a token with its label, or with that
 // of a later token.
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace asyra {
 
-// How many positions on the label is that the loss takes for a position: 0
-// where the labels are those of their positions, 1 where the model itself
-// shifts them, as logits[:, :-1] and labels[:, 1:] do; the least where there
-// are several. 0 where nothing tells it.
+// Returns the distance in positions from a position to the label that the loss
+// takes for it: 0 where the labels are those of their positions, 1 where the
+// model itself shifts them, as logits[:, :-1] and labels[:, 1:] do; the least
+// where there are several. 0 where nothing tells it.
 //
 // Follows the input `labels` of a program of any stage to the ops that look up
 // classes by them, and the logits of these ops back, through ops that leave

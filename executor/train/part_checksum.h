@@ -15,7 +15,8 @@ class PartChecksum {
  public:
   // `bytes` are at `offset` of the tensor, behind all that was added before.
   void Add(int64_t offset, std::string_view bytes);
-  // Of a tensor of `bytes`, with zeros in place of what was not added.
+  // Returns the checksum for a tensor of `bytes`, with zeros in place of what
+  // was not added.
   uint32_t Finish(int64_t bytes);
 
  private:
@@ -25,10 +26,10 @@ class PartChecksum {
   int64_t at_ = 0;  // the bytes that it has taken
 };
 
-// The CRC-32 of a tensor of `bytes`, from the XOR of its parts' Finish.
+// Returns the CRC-32 of a tensor of `bytes`, from the XOR of its parts' Finish.
 uint32_t WholeChecksum(uint32_t parts, int64_t bytes);
 
-// The CRC-32 of all of it.
+// Returns the CRC-32 of all of it.
 uint32_t ChecksumOf(std::string_view bytes);
 
 }  // namespace asyra

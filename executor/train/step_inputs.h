@@ -1,4 +1,4 @@
-// What the programs of a training take at each step.
+// Inputs that the programs of a training take at each step.
 #pragma once
 
 #include <string>
@@ -16,11 +16,12 @@ namespace asyra {
 
 bool HasInput(const Program& program, std::string_view name);
 
-// A batch: the data inputs but the rate, a rank's parts, in their order.
+// Returns a batch: the data inputs but the rate, a rank's parts, in their
+// order.
 std::vector<Executor::NamedInput> BatchInputsOf(const Program& program);
 
-// The states in which the step finds the sums of gradients; none where it has
-// one batch.
+// Returns the states in which the step finds the sums of gradients; none where
+// it has one batch.
 std::vector<std::string> GradientSumsOf(const Program& step);
 
 // Errors name the program: a step without rate, loss or norm; an accumulate
@@ -30,8 +31,8 @@ absl::Status CheckTraining(const TrainingPrograms& programs);
 // Error: it is negative, or not finite in the step's type of it.
 absl::Status CheckRate(const Program& step, double rate);
 
-// All data inputs of the step. Errors: those of CheckRate; the batch has
-// another number of inputs.
+// Returns all data inputs of the step. Errors: those of CheckRate; the batch
+// has another number of inputs.
 absl::StatusOr<std::vector<Tensor>> StepInputs(const Program& step,
                                                absl::Span<const Tensor> batch,
                                                double rate);

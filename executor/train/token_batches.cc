@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kMask[] = "attention_mask", kPositions[] = "position_ids";
 
-// Without rows of padding.
+// Returns the rows without those of padding.
 int64_t RowsOf(const Program& program, ValueId table, int64_t dim) {
   for (const Input& input : program.inputs) {
     if (input.value == table) return program.GivenShape(input)[dim];

@@ -1,4 +1,4 @@
-// What a program of a training takes at each step, made from files of tokens:
+// Inputs of a training's programs for each step, made from files of tokens:
 // tokens, labels, and what goes with them.
 #pragma once
 
@@ -13,21 +13,23 @@
 
 namespace asyra {
 
-// The integer data input that holds the tokens, [rows, length]. Errors: none,
-// or several.
+// Returns the integer data input that holds the tokens, [rows, length]. Errors:
+// none, or several.
 absl::StatusOr<const Input*> TokensOf(const Program& program);
 
-// The rows of the smallest table that `tokens` themselves look up: each token
-// is below it. Tables of positions do not count. INT64_MAX where there is none.
+// Returns the rows of the smallest table that `tokens` themselves look up: each
+// token is below it. Tables of positions do not count. INT64_MAX where there is
+// none.
 int64_t TokenLimit(const Program& program, ValueId tokens);
 
-// The classes of the logits that have labels: each label is below it, as far as
-// the program says. INT64_MAX where it has no cross entropy.
+// Returns the classes of the logits that have labels: each label is below it,
+// as far as the program says. INT64_MAX where it has no cross entropy.
 int64_t ClassLimit(const Program& program);
 
-// An input that is the same in each batch of `tokens` [rows, length], whole:
-// `attention_mask`, integers of the tokens' shape, ones for tokens that are
-// seen, which all are; `position_ids`, integers [..., length], 0 to length - 1.
+// Returns an input that is the same in each batch of `tokens` [rows, length],
+// whole: `attention_mask`, integers of the tokens' shape, ones for tokens that
+// are seen, which all are; `position_ids`, integers [..., length], 0 to length
+// - 1.
 // Error: another name, or another type or shape; both are named.
 absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type,
                                   const Type& tokens);
@@ -37,7 +39,7 @@ absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type,
 // (label_shift.h), labels are the tokens.
 class TokenBatches {
  public:
-  // Of `options`, `limit` is set here. Errors: those of TokensOf and of
+  // Opens batches; sets `limit` of `options`. Errors: those of TokensOf and of
   // TokenReader; labels of another type or shape than those of the tokens; an
   // input that is neither tokens, labels, `rate`, a mask nor positions.
   static absl::StatusOr<std::unique_ptr<TokenBatches>> Open(
@@ -48,17 +50,17 @@ class TokenBatches {
   // of Trainer::inputs. Errors: those of TokenReader::Next.
   absl::StatusOr<std::vector<Tensor>> Next();
 
-  // What the batches so far have taken, for a checkpoint.
+  // Returns the position behind the batches so far, for a checkpoint.
   DataPlace place() const { return {tokens_->position(), tokens_->order()}; }
   // Goes on where another run of the same files was. Error: its data was in
   // another order; both are named.
   absl::Status GoOnFrom(const DataPlace& place);
 
-  // As of TokenReader.
+  // The same as of TokenReader.
   void Seek(int64_t position);
   int64_t windows() const { return tokens_->windows(); }
   int64_t epoch() const { return tokens_->epoch(); }
-  // Whether labels are the tokens.
+  // Returns whether labels are the tokens.
   bool model_shifts() const { return model_shifts_; }
 
  private:
@@ -71,7 +73,7 @@ class TokenBatches {
 
   std::vector<Part> parts_;
   std::unique_ptr<TokenReader> tokens_;
-  // Where labels are sharded in another way than tokens; else null.
+  // Reader of labels that are sharded in another way than tokens; else null.
   std::unique_ptr<TokenReader> labels_;
   bool model_shifts_ = false;
 };

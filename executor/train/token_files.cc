@@ -46,9 +46,9 @@ fs::path RootOf(const fs::path& pattern) {
   return root.empty() ? fs::path(".") : root;
 }
 
-// Whether `path` is one of `pattern`, part by part: no wildcard goes beyond a
-// folder, except "**", which is any number of folders. Names that begin with a
-// dot are hidden from wildcards.
+// Returns whether `path` matches `pattern`, part by part: no wildcard goes
+// beyond a folder, except "**", which is any number of folders. Names that
+// begin with a dot are hidden from wildcards.
 bool Matches(fs::path::iterator pattern, fs::path::iterator pattern_end,
              fs::path::iterator path, fs::path::iterator path_end) {
   for (; pattern != pattern_end; ++pattern, ++path) {

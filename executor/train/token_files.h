@@ -13,8 +13,8 @@
 namespace asyra {
 
 enum class TokenForm : uint8_t {
-  // By the header: a file of llm.c (256 int32: 20240520, version 1, tokens;
-  // then uint16 each; or 20240801, version 7, then uint32), else bytes.
+  // Form by the header: a file of llm.c (256 int32: 20240520, version 1,
+  // tokens; then uint16 each; or 20240801, version 7, then uint32), else bytes.
   kAuto,
   kBytes,  // each byte of any file is a token
   kU16,    // uint16 without a header, little-endian
@@ -50,7 +50,7 @@ class TokenFiles {
   // disk that cannot be read.
   absl::StatusOr<std::string> Identity() const;
 
-  // The largest token of all; reads everything.
+  // Returns the largest token of all; reads everything.
   absl::StatusOr<int64_t> Largest() const;
 
  private:
@@ -60,7 +60,7 @@ class TokenFiles {
     int64_t header_bytes = 0, token_bytes = 1;
     int64_t begin = 0, size = 0;  // tokens: of the files before, of this one
   };
-  // Of one file, from its token `at` on.
+  // Reads from one file, from its token `at` on.
   absl::Status ReadFrom(const File& file, int64_t at,
                         absl::Span<int64_t> to) const;
 

@@ -48,7 +48,7 @@ class TokenReader {
   struct Batch {
     Tensor tokens, labels;  // this rank's parts, i64 [rows, length]
   };
-  // The batch at position(), which then goes on by the rows of a batch.
+  // Returns the batch at position(), which then goes on by the rows of a batch.
   // Errors: those of TokenFiles::Read.
   virtual absl::StatusOr<Batch> Next() = 0;
 
@@ -65,7 +65,7 @@ class TokenReader {
   int64_t epoch() const { return position() / windows(); }
 };
 
-// How many windows of `length` the files have.
+// Returns the number of windows of `length` in the files.
 int64_t NumWindows(const TokenFiles& files, int64_t length);
 
 }  // namespace asyra

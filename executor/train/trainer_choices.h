@@ -1,4 +1,4 @@
-// What trainers of one run must be told alike.
+// Choices that all trainers of one run must be given alike.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace asyra {
 
-// What of the options and the folder decides results, or what ranks do
-// together, beside the programs, which executors compare. Memory that ranks of
-// a host share, and profiles, are of one rank.
+// Returns the options, and properties of the folder, that decide results or
+// what ranks do together, besides the programs, which executors compare. Memory
+// that ranks of a host share, and profiles, are of one rank.
 std::vector<NamedChoice> ChoicesOf(const TrainingPrograms& programs,
                                    const TrainerOptions& options);
 

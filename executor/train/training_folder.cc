@@ -63,7 +63,7 @@ ordered_json ToJson(const TrainingPrograms& training) {
   return json;
 }
 
-// Of files candidate1.asyra and so on.
+// Returns the name of a file: candidate1.asyra and so on.
 std::string CandidateFile(size_t index) {
   return fmt::format("candidate{}.asyra", index + 1);
 }

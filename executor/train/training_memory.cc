@@ -1,4 +1,4 @@
-// What a training needs of a device's memory, from its programs alone.
+// Memory of a device that a training needs, from its programs alone.
 #include <set>
 
 #include "executor/memory_plan.h"
@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// What the StateSet stores is not in it.
+// Plans the memory without what the StateSet stores.
 absl::StatusOr<MemoryPlan> PlanOf(const Program& program) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);

@@ -37,7 +37,7 @@ class DiskCache {
   // $ASYRA_CACHE_DIR, and none where that is set and empty; else
   // $XDG_CACHE_HOME/asyra; else $HOME/.cache/asyra; none without a home.
   static std::string FolderOf(const Environment& environment);
-  // The cache of the process, from its environment at the first call.
+  // Returns the cache of the process, from its environment at the first call.
   static DiskCache& OfProcess();
 
   const std::string& folder() const { return folder_; }
@@ -71,7 +71,7 @@ class DiskCache {
   const std::string folder_;
   mutable std::mutex mutex_;
   absl::Status problem_;
-  // By kind and key.
+  // Cached values by kind and key.
   using Values = std::map<std::pair<std::string, std::string>, std::string>;
   Values preloaded_;
   bool records_ = false;

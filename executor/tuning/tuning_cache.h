@@ -16,10 +16,11 @@ namespace asyra {
 // Thread-safe.
 class TuningCache {
  public:
-  // Without `cache` results last as long as the process; `cache` outlives this.
+  // Takes the cache of results on disk, which outlives this; without it they
+  // last as long as the process.
   explicit TuningCache(DiskCache* disk = nullptr) : disk_(disk) {}
 
-  // The result for `key` of this process, of one before it, or else of
+  // Returns the result for `key` of this process, of one before it, or else of
   // `measure`. That of another process must be usable here (`serves`).
   // Measurements run one at a time: they would disturb each other.
   // Errors: those of `measure`.
@@ -29,7 +30,7 @@ class TuningCache {
       const std::function<absl::StatusOr<TuningResult>()>& measure);
   // These replace what is cached, in the process and on disk.
   void Override(const TuningResults& results);
-  // Whether `result` is still the cached one.
+  // Returns whether `result` is still the cached one.
   bool Holds(const std::string& key, const TuningResult& result) const;
 
  private:

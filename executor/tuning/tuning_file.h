@@ -29,8 +29,8 @@ std::string ToBytes(const TuningFile& file);
 // Errors: no such file, another version, cut short, changed.
 absl::StatusOr<TuningFile> ParseTuningFile(std::string_view bytes);
 
-// An error that names both unless `identity`, of the device at hand, is the
-// file's: model, driver and library versions.
+// Returns an error that names both unless `identity`, of the device at hand, is
+// the file's: model, driver and library versions.
 absl::Status CheckServes(const TuningFile& file, std::string_view identity);
 
 }  // namespace asyra

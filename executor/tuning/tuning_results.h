@@ -23,15 +23,16 @@ struct TuningResult {
   }
 };
 
-// By what they depend on: the use, the model of the device, the versions of its
-// libraries. Keys and values are printable, without tabs and line ends.
+// Results by what they depend on: the use, the model of the device, the
+// versions of its libraries. Keys and values are printable, without tabs and
+// line ends.
 using TuningResults = absl::btree_map<std::string, TuningResult>;
 
 // "microseconds, tab, value".
 std::string ToText(const TuningResult& result);
 std::optional<TuningResult> ParseTuningResult(std::string_view text);
 
-// A line for each: "key, tab, result". Malformed lines are skipped.
+// Writes a line for each: "key, tab, result". Malformed lines are skipped.
 std::string ToText(const TuningResults& results);
 TuningResults ParseTuningResults(std::string_view text);
 

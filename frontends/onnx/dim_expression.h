@@ -17,9 +17,10 @@ namespace asyra::onnx_import {
 // the text is no such expression, or is a number or a name alone.
 std::optional<std::vector<std::string>> NamesInDim(std::string_view text);
 
-// Its value, an integer division rounded down as Python does. `text` is an
-// expression, and `size_of` gives the size of each of its names. Errors: a
-// division by 0, or by / with a remainder; more than 63 bits.
+// Returns the value of an expression, an integer division rounded down as
+// Python does. `text` is the expression, and `size_of` gives the size of each
+// of its names. Errors: a division by 0, or by / with a remainder; more than 63
+// bits.
 absl::StatusOr<int64_t> ValueOfDim(
     std::string_view text,
     const std::function<int64_t(const std::string&)>& size_of);

@@ -13,7 +13,7 @@ class GraphProto;
 
 namespace asyra::onnx_import {
 
-// What a model calls a matrix that the exporter has folded into a constant.
+// The model's name of a matrix that the exporter has folded into a constant.
 struct ExportedName {
   std::string name;         // "layers.0.q_proj.weight"
   bool transposed = false;  // the file has the model's matrix transposed
@@ -28,9 +28,9 @@ struct ExportedName {
 std::map<std::string, ExportedName, std::less<>> ExportedNames(
     const onnx::GraphProto& graph);
 
-// Whether a stored float of one element may be a parameter, such as the scale
-// of logits: its name is not one that exporters and people give constants
-// (val_12, c3, half, or eps of a number above 0 and up to 0.01), it is no
+// Returns whether a stored float of one element may be a parameter, such as the
+// scale of logits: its name is not one that exporters and people give constants
+// (val_12, c3, half, or eps of a scalar above 0 and up to 0.01), it is no
 // number that hides positions, and it is not called a scale beside being a root
 // of a size (1/8 for heads of 64).
 bool MayBeParameter(std::string_view name, const Tensor& number);

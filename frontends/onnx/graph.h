@@ -54,9 +54,10 @@ class Graph {
   absl::StatusOr<std::vector<Value>> AddMany(std::string_view op,
                                              absl::Span<const Value> values,
                                              AttrMap attrs = {});
-  // As Add for ops that work element by element on operands that broadcast.
-  // Known operands are computed at the size in which they vary; an op that
-  // would broadcast them to a larger shape (rows against columns) stays an op.
+  // Does the same as Add for ops that work element by element on operands that
+  // broadcast. Known operands are computed at the size in which they vary; an
+  // op that would broadcast them to a larger shape (rows against columns) stays
+  // an op.
   absl::StatusOr<Value> Elementwise(std::string_view op,
                                     absl::Span<const Value> values,
                                     AttrMap attrs = {});

@@ -74,7 +74,7 @@ class Binder {
       for (const std::string& term : *terms) {
         if (sizes_.contains(term)) continue;
         known = false;
-        // It is listed by itself where it is a dimension of its own.
+        // It is listed by itself if it is a separate dimension.
         auto own = input_of_.find(term);
         if (!sizes_.contains(name)) {
           missing.emplace(term, own == input_of_.end() ? input : own->second);
@@ -184,7 +184,7 @@ class Binder {
   }
 
   const std::map<std::string, int64_t>& dims_;
-  const std::string_view known_as_;  // what shapes of inputs are
+  const std::string_view known_as_;  // "given" or "recorded" shapes
   const bool says_flags_;
   std::map<std::string, int64_t> sizes_;  // given, recorded, then computed
   std::map<std::string, int64_t> computed_;
@@ -206,7 +206,7 @@ absl::Status CheckKind(const onnx::TypeProto& type) {
 
 using InputInfos = std::vector<const onnx::ValueInfoProto*>;
 
-// Those without an initializer.
+// Returns the inputs without an initializer.
 InputInfos GivenInputs(const onnx::GraphProto& graph) {
   absl::flat_hash_set<std::string> initialized;
   for (const auto& tensor : graph.initializer()) {
@@ -219,7 +219,7 @@ InputInfos GivenInputs(const onnx::GraphProto& graph) {
   return inputs;
 }
 
-// As ImportOptions::shapes says; null where it does not.
+// Returns the shape that ImportOptions::shapes gives; null if it gives none.
 const Shape* ShapeOf(size_t input, const InputInfos& inputs,
                      const ImportOptions& options) {
   bool named = false;

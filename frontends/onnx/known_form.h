@@ -15,7 +15,8 @@ struct LineForm {
   int64_t start = 0;
   int64_t step = 1;
 };
-// Of four elements or more, i32, i64, f32 or f64, with whole values.
+// Finds the form of four elements or more, i32, i64, f32 or f64, with whole
+// values.
 std::optional<LineForm> AsLine(const Tensor& data);
 
 // True where column <= row + diagonal; the other dimensions have size 1.
@@ -24,7 +25,7 @@ struct TriangleForm {
   int column_dim = 1;
   int64_t diagonal = 0;
 };
-// Of type bool.
+// Finds the form of a tensor of type bool.
 std::optional<TriangleForm> AsTriangle(const Tensor& data);
 
 }  // namespace asyra::onnx_import

@@ -54,9 +54,10 @@ class Node {
   bool Has(int input) const;
   // Error: one of these inputs is left out.
   absl::Status Require(std::initializer_list<int> inputs) const;
-  // The input, which must be there: as the op table requires, or Has says.
+  // The input, which must not be left out: as the op table requires, or Has
+  // says.
   const Value& In(int input) const { return *inputs_[input]; }
-  // Makes a stored number known that has become a weight, as a parameter's name
+  // Makes a stored scalar known that has become a weight, as a parameter's name
   // does: for ops that need its value here.
   void TakeNumber(int input);
   DType dtype(int input = 0) const { return In(input).dtype(); }
@@ -64,7 +65,7 @@ class Node {
   int rank(int input = 0) const { return In(input).rank(); }
   // The name that the model has for it.
   const std::string& InputName(int input) const;
-  // All inputs that are there.
+  // All inputs that are not left out.
   std::vector<Value> Inputs() const;
   // Elements of an input of integers that must be known now, as shapes and
   // axes must; `what` names it in the error.
@@ -88,7 +89,7 @@ class Node {
                                          std::string_view label = "");
 
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  // Whether a node or the list of outputs reads it.
+  // Returns whether a node or the list of outputs reads it.
   bool WantsOutput(int output) const;
   absl::Status SetOutput(int output, absl::StatusOr<Value> value);
   // For ops of one output.

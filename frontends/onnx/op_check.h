@@ -1,4 +1,4 @@
-// Whether a model has only ops that the importer knows.
+// Checks that a model has only ops that the importer knows.
 #pragma once
 
 #include "absl/status/status.h"

@@ -10,14 +10,14 @@
 
 namespace asyra::onnx_import {
 
-// What the inputs are. An op that only passes values on takes both.
+// The kind of the inputs. An op that only passes values on takes both.
 enum class Takes { kTensors, kSequences };
 
 struct OpSpelling {
   std::string_view domain;  // "" is ai.onnx
   std::string_view name;
   int since;       // first opset version whose meaning `import` implements
-  int min_inputs;  // that many must be there, and not left out
+  int min_inputs;  // so many are required, none left out
   int max_inputs;  // or one of these
   static constexpr int kAny = -1;          // any number, none left out
   static constexpr int kAnyOptional = -2;  // any number
@@ -33,7 +33,7 @@ absl::Span<const OpSpelling> Spellings();
 // The newest spelling that is not newer than `opset`, or null.
 const OpSpelling* FindSpelling(std::string_view domain, std::string_view name,
                                int opset);
-// That of a node; null also where its domain is not in `opsets`.
+// Finds the spelling of a node; null also if its domain is not in `opsets`.
 const OpSpelling* FindSpelling(const onnx::NodeProto& node,
                                const Opsets& opsets);
 

@@ -37,7 +37,7 @@ struct Scope {
   const absl::flat_hash_set<std::string_view>* reads = nullptr;
   // The attributes that `ref_attr_name` refers to; null outside of functions.
   const Attributes* attributes = nullptr;
-  // Of the names of ops: "layer_call.", "loop.3.".
+  // The prefix of the names of ops: "layer_call.", "loop.3.".
   std::string prefix;
   int depth = 0;
   // Names are views into the model.

@@ -8,8 +8,8 @@ namespace {
 // A stripped export may keep some weights, for example tables of positions:
 // less than this fraction of the missing elements.
 constexpr double kKeptPart = 10;
-// Where all inputs are floats of static shape, a stripped export has at least
-// so many matrices for each of the others.
+// Matrices that a stripped export has at least for each of the other inputs, if
+// all inputs are floats of static shape.
 constexpr size_t kMatricesPerInput = 3;
 
 bool IsSurelyData(const GraphInput& input) {

@@ -23,7 +23,7 @@ namespace asyra::onnx_import {
 // not have, by name.
 absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 
-// Its inverse.
+// Returns the inverse of DTypeFromOnnx.
 int32_t OnnxFromDType(DType dtype);
 
 // Refuses negative sizes and more than 2^48 elements, so that no product of

@@ -5,7 +5,7 @@
 namespace asyra::onnx_import {
 namespace {
 
-// Whether all rows of [outer, size, row_bytes] are like the first.
+// Returns whether all rows of [outer, size, row_bytes] are like the first.
 bool IsUniform(const std::byte* data, int64_t outer, int64_t size,
                int64_t row_bytes) {
   for (int64_t o = 0; o < outer; ++o, data += size * row_bytes) {

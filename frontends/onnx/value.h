@@ -53,7 +53,7 @@ class Value {
   bool stored() const { return stored_; }
   void set_stored() { stored_ = true; }
 
-  // Its origin, for names of weights.
+  // Returns the origin, for names of weights.
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 

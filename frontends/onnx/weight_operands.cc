@@ -128,7 +128,7 @@ class Finder {
         names->origins[output] = origin;
       }
       for (const onnx::GraphProto* graph : SubgraphsOf(*node)) {
-        // Its errors matter only if it is imported.
+        // Errors of a subgraph matter only if it is imported.
         absl::StatusOr<const Body*> inner = bodies_.Subgraph(*graph);
         if (!inner.ok()) continue;
         Names own{.outer = names, .origins = {}};

@@ -15,7 +15,7 @@ enum class AttentionKernel : uint8_t {
   kPlain,    // our own without them, for any type and mask
 };
 
-// Whether the op is attention or its gradient.
+// Returns whether the op is attention or its gradient.
 bool IsAttention(const OpDef& def);
 
 // Properties that decide whether our own kernel on tensor cores takes a use.

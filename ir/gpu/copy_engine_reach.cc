@@ -7,7 +7,7 @@
 namespace asyra {
 namespace {
 
-// Of one device, contiguous: what it adds up at a time.
+// Returns the contiguous bytes that one device adds up at a time.
 int64_t ReducedBytes(const OpCall& call, const Type& local_result,
                      const Mesh& mesh) {
   if (call.def.collective == CollectiveKind::kAllReduce) {

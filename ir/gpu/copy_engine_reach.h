@@ -1,8 +1,8 @@
-// What copy engines of GPUs can carry, and between which of them: the one rule
-// that passes, costs and executors go by. How the devices of a group reach each
-// other is told by the machine's description (simulator/cost/collective_cost.h)
-// before a program runs, and by the ranks (Communicator::CopyEngineObstacle)
-// when it does.
+// The one rule that passes, costs and executors go by: what copy engines of
+// GPUs can carry, and between which of them. How the devices of a group reach
+// each other is told by the machine's description
+// (simulator/cost/collective_cost.h) before a program runs, and by the ranks
+// (Communicator::CopyEngineObstacle) when it does.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace asyra {
 
-// Whether copy engines can carry `call`, which has distributed types: a
+// Returns whether copy engines can carry `call`, which has distributed types: a
 // collective of one value that is not empty. Reductions are of floats, and each
 // device adds up parts of a multiple of kGpuVectorBytes
 // (ir/gpu/vector_bytes.h).
 bool CopyEnginesCanCarry(const OpCall& call, const Mesh& mesh);
 
-// How the devices of a group reach each other.
+// The means by which the devices of a group reach each other.
 struct GroupReach {
   bool engines = true;      // the devices have copy engines
   bool one_host = true;     // all of them are on it

@@ -1,12 +1,13 @@
-// Which values share one buffer, and which op keeps the operands of a start:
-// the rule of memory planner, simulator and schedulers. verify_memory.cc does
-// without it, as a check of its own.
+// The values that share one buffer, and the op that keeps the operands of a
+// start: the rule of memory planner, simulator and schedulers. verify_memory.cc
+// does without it, as an independent check.
 //
 // A view is in the buffer of its operand, and so is a wait in that of its
 // future. A result may be in that of an operand which it overwrites.
 //
 // Operands are in use until their op has ended; those of a `start` until the
-// first wait for any of its futures has, in the text DefUse::FirstWait.
+// first wait for any of its futures has, which in program order is
+// DefUse::FirstWait.
 #pragma once
 
 #include <vector>
@@ -25,7 +26,7 @@ class BufferMap {
   // else by `sums`, which is SummedInPlace (ir/accumulation.h) of the program.
   BufferMap(const Program& program, absl::Span<const ValueId> sums);
 
-  // Ops in the order of the text, each before what it is asked about.
+  // Adds ops in program order, each before a query about it.
   void Add(const Op& op);
   void AddAll();
 
@@ -33,7 +34,7 @@ class BufferMap {
   // if that is its own.
   ValueId OwnerOf(ValueId value) const { return owner_[value]; }
   const std::vector<ValueId>& owners() const { return owner_; }
-  // What `wait` waits for; null for other ops.
+  // Returns the op that `wait` waits for; null for other ops.
   const Op* StartOf(const Op& wait) const {
     return wait.def->is_wait && !start_of_.empty() ? start_of_[wait.operands[0]]
                                                    : nullptr;

@@ -51,8 +51,8 @@ void MemoryBlocks::FindAccesses() {
   }
 }
 
-// Whether the result may use the bytes of `old`: all ops that access it have
-// finished, except the op itself if it works in place.
+// Returns whether the result may use the bytes of `old`: all ops that access it
+// have finished, except the op itself if it works in place.
 bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   int by = def_use_.def[result];
   const Op& op = program_.ops[by];

@@ -2,10 +2,10 @@
 // bytes. ir/memory/place_blocks.h chooses the offsets.
 //
 // Order between streams is partial: two blocks may be unordered although their
-// ops are far apart in the text. So a block has not one end but one on each
-// stream: the first op there that comes after every access to the block, by
-// happens-before (ir/happens_before.h). As that holds for all later ops of the
-// stream too, "block a is done before block b begins" is one comparison.
+// ops are far apart in program order. So a block has not one end but one on
+// each stream: the first op there that comes after every access to the block,
+// by happens-before (ir/happens_before.h). As that holds for all later ops of
+// the stream too, "block a is done before block b begins" is one comparison.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ namespace asyra {
 struct MemoryBlock {
   int64_t bytes = 0;  // on one device
   int begin = 0;      // the op that writes it first
-  int last = 0;       // the last op in the text that accesses it
-  // No op of the text from this one on can overlap it: a block that interferes
-  // with it begins before this op.
+  int last = 0;       // the last op that accesses it
+  // No op of the program from this one on can overlap it: a block that
+  // interferes with it begins before this op.
   int end = 0;
 };
 
@@ -42,16 +42,17 @@ class MemoryBlocks {
   static constexpr int kOutside = -1;
   int BlockOf(ValueId value) const { return block_of_[RootOf(value)]; }
 
-  // Whether two blocks may be in use at once. False for a block and itself.
+  // Returns whether two blocks may be in use at once. False for a block and
+  // itself.
   bool Interfere(int a, int b) const {
     return a != b && !Before(a, b) && !Before(b, a);
   }
-  // The largest sum of blocks in use at one op of the text, each rounded up to
-  // `alignment`. They all interfere with each other, so no arena is smaller.
+  // The largest sum of blocks in use at one op of the program, each rounded up
+  // to `alignment`. They all interfere with each other, so no arena is smaller.
   int64_t PeakBytes(int64_t alignment) const;
 
  private:
-  // Of a view, the value that owns the bytes.
+  // Returns the value that owns the bytes, which a view does not.
   ValueId RootOf(ValueId value) const { return buffers_.OwnerOf(value); }
   void FindAccesses();
   void PlaceStates();
@@ -81,7 +82,7 @@ class MemoryBlocks {
   std::vector<HappensBefore::Frontier> accesses_;
   std::vector<ValueId> top_;
   std::vector<bool> block_kept_;
-  std::vector<std::vector<int>> ops_on_;  // by stream, in text order
+  std::vector<std::vector<int>> ops_on_;  // by stream, in program order
   std::vector<int> slot_, position_;  // by op: its stream and position there
   // By block and stream: the first position whose op, and so all later ones,
   // come after all that access the block.

@@ -8,16 +8,16 @@
 namespace asyra {
 namespace {
 
-// Number of pieces into which the text is cut, to find nearby blocks.
+// Number of pieces into which the program is cut, to find nearby blocks.
 constexpr int kPieces = 32;
-// How often the highest blocks are moved to the front of the order.
+// The times that the highest blocks are moved to the front of the order.
 constexpr int kRepairs = 16;
 // After so many in a row that gain nothing, more rarely do.
 constexpr int kStalled = 8;
 // Other orders gain no more over the first than one in so many bytes.
 constexpr int kGainOfOrders = 200;
-// Of the bytes in use at once, what a layout may need more where no layout has
-// as few bytes as would be enough.
+// A layout may exceed the bytes in use at once by one in so many, where no
+// layout has as few bytes as would be enough.
 constexpr int kClose = 128;
 
 enum class Fit : uint8_t { kLowest, kSmallest };
@@ -89,8 +89,8 @@ class Placement {
     layout_.offsets.assign(blocks.all().size(), 0);
   }
 
-  // Where it ends beyond the limit, only the blocks up to the one that does
-  // have offsets.
+  // Places the blocks in this order. If the layout exceeds the limit, only the
+  // blocks up to the one that exceeds it have offsets.
   ArenaLayout Run(const std::vector<int>& order) && {
     for (int block : order) {
       Place(block);
@@ -114,7 +114,7 @@ class Placement {
     layout_.bytes = std::max(layout_.bytes, offset + bytes);
     Placed placed{offset, offset + bytes, block.begin, block.end, index};
     all_.Insert(placed);
-    // Where it is in use in the first half or the second.
+    // Every piece p where it is in use in piece p or p + 1.
     int first = std::max(0, block.begin / width_ - 1);
     int last = (block.end - 1) / width_;
     for (int p = first; p <= last; ++p) near_[p].Insert(placed);
@@ -243,7 +243,7 @@ class Placer {
 
   bool IsDone() const { return best_.bytes <= enough_; }
 
-  // Whether what would be enough is too far away for another order.
+  // Returns whether what would be enough is too far away for another order.
   bool IsHopeless() const {
     return options_.enough_or_nothing && options_.enough_bytes > 0 &&
            best_.bytes - best_.bytes / kGainOfOrders > enough_;

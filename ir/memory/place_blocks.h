@@ -16,8 +16,8 @@ struct ArenaOptions {
   // in use at once, the first that is within 1/128 of these; 0: the smallest
   // found, which takes many times as long.
   int64_t enough_bytes = 0;
-  // Whether there is such a layout is all that is asked: gives up where the
-  // first order comes nowhere near.
+  // True: only asks whether there is such a layout, and gives up if the first
+  // order comes nowhere near.
   bool enough_or_nothing = false;
 };
 
@@ -25,7 +25,7 @@ struct ArenaLayout {
   int64_t bytes = 0;             // of the arena, a multiple of the alignment
   std::vector<int64_t> offsets;  // by block, multiples of the alignment
 
-  // Of a value; -1 where it is MemoryBlocks::kOutside.
+  // Returns the offset of a value; -1 if it is MemoryBlocks::kOutside.
   int64_t OffsetOf(const MemoryBlocks& blocks, ValueId value) const {
     int block = blocks.BlockOf(value);
     return block == MemoryBlocks::kOutside ? -1 : offsets[block];

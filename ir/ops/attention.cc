@@ -31,8 +31,8 @@ absl::StatusOr<std::vector<Type>> InferAttention(const OpCall& call) {
   return results;
 }
 
-// Whether the visible keys depend on the row's position; otherwise all rows see
-// the same keys.
+// Returns whether the visible keys depend on the row's position; otherwise all
+// rows see the same keys.
 bool RowsArePositional(const AttrMap& attrs) {
   return attrs.Bool("causal") || attrs.Int("window") > 0 ||
          attrs.Int("window_after") > 0;

@@ -90,18 +90,18 @@ class AttentionRows {
   bool Compute(int64_t b, int64_t s, int64_t h);
   // The same by a log sum that is known: exp(score - log_sum).
   void ComputeFrom(double log_sum, int64_t b, int64_t s, int64_t h);
-  // Of each key; with sink_weight() they sum up to 1.
+  // Returns the weight of each key; with sink_weight() they sum up to 1.
   const std::vector<double>& weights() const { return weights_; }
   double sink_weight() const { return sink_weight_; }
-  // Of the row, as the head of this file says.
+  // Returns the log sum of the row, as the head of this file says.
   double log_sum() const { return log_sum_; }
-  // Of each score, before masks, by the product of query and key; 0 where the
-  // key is hidden.
+  // Returns the derivative of each score, before masks, by the product of query
+  // and key; 0 where the key is hidden.
   const std::vector<double>& slopes() const { return slopes_; }
 
  private:
   double Rounded(double score) const;
-  // Of query and key, before masks.
+  // Returns the product of query and key, before masks.
   double Product(int64_t b, int64_t s, int64_t h, int64_t t,
                  double* slope) const;
   double Score(int64_t b, int64_t s, int64_t h, int64_t t);

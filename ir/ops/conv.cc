@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<Type>> Infer(const OpCall& call) {
   return std::vector<Type>{type};
 }
 
-// How the spatial dimension of x, w and the result are bound. Windows that do
+// The binding of the spatial dimension of x, w and the result. Windows that do
 // not overlap are independent blocks (patches p of k taps each), in a
 // convolution and in both of its gradients; otherwise neighbours share
 // elements, and the dimension stays whole.
@@ -226,7 +226,7 @@ absl::Status Reference(const RefCall& call) {
   std::vector<Window> windows = Windows(call.attrs, call.operands);
   Patches patches(windows);
   const Tensor& w = call.operands[1];
-  // Of the shards: whole groups, or one group's part.
+  // Sizes of the shards: whole groups, or one group's part.
   int64_t batch = call.operands[0].size(0), channels = call.operands[0].size(1);
   int64_t outputs = w.size(0), per_group = w.size(1);
   if (call.results[0].num_elements() == 0 || channels == 0) {

@@ -105,7 +105,7 @@ Known OfOperands(const BodyOp& op, Known result) {
   return result;
 }
 
-// How many operands, the first ones, have the dimensions of the result.
+// Returns how many operands, the first ones, have the dimensions of the result.
 size_t CountOfResultShape(const BodyOp& op) {
   switch (op.def->fusable) {
     case Fusable::kMatmul:

@@ -8,7 +8,7 @@ namespace {
 
 // gather_nd -----------------------------------------------------------------
 
-// Where the dimensions of x and indices end: x is [batch, indexed, rest],
+// The ends of the dimensions of x and indices: x is [batch, indexed, rest],
 // indices [batch, rows, depth], the result [batch, rows, rest].
 struct GatherNdDims {
   int batch, depth, rank, index_rank;

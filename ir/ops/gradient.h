@@ -49,7 +49,7 @@ class Gradient {
   ValueId Reshape(ValueId value, const Shape& shape);
 
  private:
-  // What was cast to `value`, f32, if that was 16-bit; else kNoValue.
+  // Returns the 16-bit value that was cast to `value`, f32; else kNoValue.
   ValueId BeforeCast(ValueId value) const;
 
   Builder& builder_;

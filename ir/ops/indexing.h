@@ -18,8 +18,8 @@ inline absl::StatusOr<int64_t> Position(int64_t index, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
-// How many rows ids name where an op's attribute `rows` is this and the
-// dimension has that size: rows behind them are padding, which no id names.
+// Returns the count of rows that ids name, from an op's attribute `rows` and
+// the size of the dimension: rows behind them are padding, which no id names.
 inline int64_t IdsOf(int64_t rows, int64_t size) {
   return rows < 0 ? size : rows;
 }
@@ -39,7 +39,7 @@ ElementSpecs SpecsOfElements(const OpCall& call, std::string_view x_dim,
 // on another device.
 absl::StatusOr<std::vector<int64_t>> FindElements(const RefCall& call);
 
-// How a scattered element is combined with the one that is there.
+// The way to combine a scattered element with the one it falls on.
 enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
 inline constexpr std::string_view kReductions[] = {"none", "add", "mul", "max",
                                                    "min"};

@@ -48,7 +48,8 @@ absl::StatusOr<Shape> RequireShape(const OpCall& call, DType dtype);
 // `whole` marked so.
 std::string DimSpec(int from, int to, absl::Span<const int> whole = {});
 
-// Of ops that are made of ones which are sharded and tiled already.
+// Returns a rule without factors, for ops that are made of ones which are
+// sharded and tiled already.
 absl::StatusOr<AxisRule> NoFactors(const OpCall& call);
 
 // Work of moving data: every result byte is read and written, and the
@@ -79,8 +80,8 @@ class StridedIndex {
 
 // Strides of a dense row-major array.
 Shape RowMajorStrides(const Shape& shape);
-// Where element `index` of a result of shape `to` comes from in an operand of
-// shape `from` that broadcasts to it.
+// Maps element `index` of a result of shape `to` to its element in an operand
+// of shape `from` that broadcasts to it.
 StridedIndex BroadcastIndex(const Shape& from, const Shape& to);
 
 // out[i] = in[index(i)] for all elements of `out`, whatever their type.

@@ -51,7 +51,7 @@ T Power(T a, T b) {
   }
 }
 
-// As NumPy's maximum and minimum: NaN where either is, in whichever order.
+// Returns the same as NumPy's maximum or minimum: NaN if either is NaN.
 template <typename T>
 T Maximum(T a, T b) {
   return a < b || b != b ? b : a;

@@ -111,7 +111,7 @@ absl::Status Reference(const RefCall& call) {
   // [..., k, n], so that the inner loop runs along memory.
   std::vector<double> rhs =
       tb ? SwapLastTwo(b.ToDoubles(), n, k) : b.ToDoubles();
-  // Where each batch of the result finds its matrices.
+  // Each batch of the result finds its matrices by broadcasting.
   auto batch_of = [](const Tensor& t) {
     return Shape(t.shape().begin(), t.shape().end() - 2);
   };

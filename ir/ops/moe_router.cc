@@ -1,4 +1,4 @@
-// Which experts a token goes to, and with which weights.
+// The experts that a token goes to, and their weights.
 #include <cmath>
 #include <numeric>
 

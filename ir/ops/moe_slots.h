@@ -1,4 +1,4 @@
-// How many slots experts get (moe_dispatch), from a capacity factor.
+// The slots that experts get (moe_dispatch), from a capacity factor.
 #pragma once
 
 #include <algorithm>

@@ -54,7 +54,8 @@ Work FusedWork(const OpCall& call, const Mesh& mesh) {
   return work;
 }
 
-// What its ops compute, and what they and the collectives read and write.
+// Counts what its ops compute, and what they and the collectives read and
+// write.
 Work WorkOver(const OpCall& call, const Mesh& mesh) {
   const Body& body = BodyIn(call.attrs);
   if (IsOneKernel(call.attrs) && mesh.num_devices() > 1) {

@@ -34,7 +34,7 @@ absl::Status RequireExperts(const OpCall& call, int weights, int ends) {
                  call.operands[weights].size(0), experts);
 }
 
-// Which rows of a group each expert has: those from the end of the experts
+// The rows of a group that each expert has: those from the end of the experts
 // before it on. The last has what is left, so that every row has an expert.
 class Segments {
  public:

@@ -12,7 +12,8 @@ bool IsConstantMode(const AttrMap& attrs) {
   return attrs.Get<std::string>("mode") == "constant";
 }
 
-// How many elements `mode` can add at one end of a dimension of that size.
+// Returns how many elements `mode` can add at one end of a dimension of that
+// size.
 int64_t MostAdded(std::string_view mode, int64_t size) {
   if (mode == "reflect") return size - 1;
   if (mode == "wrap") return size;

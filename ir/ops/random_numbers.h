@@ -10,7 +10,7 @@
 
 namespace asyra::ops {
 
-// How many bits of fraction a uniform number of that type has, so that none
+// Returns the bits of fraction of a uniform number of that type, so that none
 // rounds up to 1.
 inline int FractionBits(DType dtype) {
   return dtype == DType::kF16 ? 11 : dtype == DType::kBF16 ? 8 : 24;

@@ -57,9 +57,9 @@ std::vector<int> DimsOf(const AttrMap& attrs, int rank) {
   return dims;
 }
 
-// How the axis rule marks the reduced dimensions: as reductions, as whole, or
-// as reductions if the op knows the global count (a mean). Sums of powers are
-// not linear.
+// The marks of the reduced dimensions in the axis rule: as reductions, as
+// whole, or as reductions if the op knows the global count (a mean). Sums of
+// powers are not linear.
 constexpr char kSums[] = "", kNeedsWhole[] = "!", kCounts[] = "@";
 
 template <const char* mark, bool linear = mark != kNeedsWhole>

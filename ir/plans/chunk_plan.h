@@ -20,7 +20,7 @@
 
 namespace asyra {
 
-// Of a tensor: in each dimension, the first index and how many.
+// A box of a tensor: in each dimension, the first index and the size.
 struct Box {
   Shape start, size;
 
@@ -31,7 +31,8 @@ struct Box {
     return a.start == b.start && a.size == b.size;
   }
 };
-// Of size 0 in some dimension where they do not overlap. Equal ranks.
+// Returns a box of size 0 in some dimension if they do not overlap. Both have
+// equal ranks.
 Box Intersection(const Box& a, const Box& b);
 std::string ToString(const Box& box);  // "[0:4, 8:16]"
 
@@ -39,8 +40,8 @@ std::string ToString(const Box& box);  // "[0:4, 8:16]"
 // row-major, to one that holds `to_box`. Both contain it.
 void CopyBox(const std::byte* from, const Box& from_box, std::byte* to,
              const Box& to_box, const Box& what, int64_t element_bytes);
-// Whether `what` is one run of bytes in a tensor that holds `box`, and at which
-// element it begins.
+// Tells whether `what` is one run of bytes in a tensor that holds `box`, and at
+// which element it begins.
 bool IsContiguous(const Box& what, const Box& box);
 int64_t FirstElement(const Box& what, const Box& box);
 
@@ -107,7 +108,8 @@ struct PlanQueue {
 struct ChunkPlan {
   int ranks = 1;
   Body body;
-  // Of the values of the body, over a mesh of one axis, that of the group.
+  // Types of the values of the body, over a mesh of one axis, that of the
+  // group.
   std::vector<Type> types;
   std::vector<PlanQueue> queues;                 // of every rank
   std::vector<std::vector<PlanBuffer>> buffers;  // by rank
@@ -133,11 +135,11 @@ int64_t BytesOf(const ChunkPlan& plan, const PlanBuffer& buffer);
 // collectives change where a value is, not what it is.
 std::vector<int> SameValues(const Body& body);
 
-// Whether a piece adds a box to what its op computes.
+// Returns whether a piece adds a box to what its op computes.
 bool AddsToResult(const ChunkPlan& plan, const PlanStep& step);
 
-// What a piece computes, over the types of its boxes: its op, or a fusion of
-// that and an add.
+// The call that a piece computes, over the types of its boxes: its op, or a
+// fusion of the op and an add.
 class PieceCall {
  public:
   PieceCall(const ChunkPlan& plan, const PlanStep& piece);

@@ -22,17 +22,17 @@ inline constexpr std::string_view kOneKernel = "one_kernel";  // a form
 
 struct FusedReduction {
   Body rows;
-  // Of `rows`, distributed: as those of the op, but for `summed`.
+  // Types of `rows`, distributed: as those of the op, but for `summed`.
   std::vector<Type> operands, results;
   int summed = 0;  // the operand that is reduced
   // By result of the op: the dimension along which members gather it, or -1.
   std::vector<int> gathered;
   int64_t members = 1;
-  // Of each member, in one execution.
+  // Bytes of each member, in one execution.
   int64_t read_from_others = 0, written_to_others = 0;
 };
 
-// Whether an overlap is of this form.
+// Returns whether an overlap is of this form.
 bool IsOneKernel(const AttrMap& attrs);
 
 // `operands` are those of the overlap, distributed.

@@ -26,8 +26,8 @@ absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
                                          absl::Span<const Type> operands,
                                          const Mesh& mesh);
 
-// Whether it has one, or is a body for one kernel, without making it: what is
-// the user's fault.
+// Checks that the op has a plan, or a body for one kernel, without making it.
+// Errors are the user's fault.
 absl::Status CheckPlanOf(const AttrMap& attrs, absl::Span<const Type> operands,
                          const Mesh& mesh);
 

@@ -128,7 +128,7 @@ void PlanBuilder::Copy(const Source& source, int to, int buffer, const Box& box,
   } else if (source.came.signal >= 0) {
     Wait(actor, queue, source.came);
   }
-  // What was computed there tells that its op has begun.
+  // The mark of a computed source tells that the rank's op has begun.
   if (!pull || !source.computed) {
     WaitReady(actor, queue, pull ? source.rank : to);
   }

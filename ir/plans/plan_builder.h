@@ -25,7 +25,7 @@ class PlanBuilder {
   PlanBuilder(const GroupBody& group, const PlanShape& shape,
               const PlanWalk& walk);
 
-  // Of the body -------------------------------------------------------------
+  // The body ----------------------------------------------------------------
 
   const Body& body() const { return group_.body; }
   const PlanShape& shape() const { return shape_; }
@@ -37,7 +37,7 @@ class PlanBuilder {
   bool IsCollective(int op) const {
     return KindOf(op) != CollectiveKind::kNone;
   }
-  // What it moves.
+  // Returns the value that it moves.
   int OperandOf(int collective) const {
     return body().ops[collective].operands[0];
   }
@@ -45,7 +45,7 @@ class PlanBuilder {
   Box BoxOf(int value, int rank) const {
     return asyra::BoxOf(group_.types[value], rank, ranks());
   }
-  // As in ir/plans/plan_walk.h.
+  // Returns the same as in ir/plans/plan_walk.h.
   Box ChunkBox(int value, int rank, int64_t first, int64_t count) const {
     return asyra::ChunkBox(group_, walk_, value, rank, first, count);
   }
@@ -56,8 +56,8 @@ class PlanBuilder {
   Box OwnChunk(int value, int rank, int64_t part) const {
     return ChunkOfAll(value, rank * walk_.parts + part, 1);
   }
-  // Chunks go as soon as they are there, each on its own way, and not by a ring
-  // or over two levels.
+  // Returns whether chunks go as soon as they are available, each on its own
+  // way, and not by a ring or over two levels.
   bool MovesAtOnce() const {
     return shape_.route == PlanRoute::kDirect ||
            shape_.route == PlanRoute::kPull;
@@ -85,9 +85,9 @@ class PlanBuilder {
   // Nothing where the queue knows it already.
   void Wait(int rank, int queue, Mark mark);
 
-  // What is copied: computed by the compute queue of `rank`, up to now, or come
-  // there, as the mark tells the queue that copies, or there from the
-  // beginning.
+  // The source of a copy: computed by the compute queue of `rank`, up to now,
+  // or come to the rank, as the mark tells the queue that copies, or available
+  // from the beginning.
   struct Source {
     int rank, buffer;
     bool computed;
@@ -101,8 +101,8 @@ class PlanBuilder {
   // The mark for the queue that passes on what came in this box of a value.
   Mark CameTo(int rank, int value, const Box& box) const;
 
-  // Which queue of `rank` copies to or from `peer`; `actor` of two ranks is the
-  // one that copies.
+  // Returns the queue of `rank` that copies to or from `peer`. ActorOf: the one
+  // of two ranks that copies.
   int QueueTo(int rank, int peer) const;
   int ActorOf(int from, int to) const {
     return shape_.route == PlanRoute::kPull ? to : from;
@@ -120,15 +120,16 @@ class PlanBuilder {
   // to buffer `to`.
   void AddPieceAndSum(int op, int rank, std::vector<PlanRegion> reads,
                       int added, int to, const Box& box);
-  // Of the box in these buffers, which the compute queue waits for.
+  // Adds up the box in these buffers, which the compute queue waits for.
   void AddSum(int rank, const std::vector<int>& buffers, int to,
               const Box& box);
 
-  // All that came is there, and all that others read has been read.
+  // Ends the plan: waits for all that comes, and until others have read theirs.
   ChunkPlan Finish();
 
  private:
-  // What came into a buffer, and what queues of its rank wait for to read it.
+  // A box that came into a buffer, and the marks that queues of its rank wait
+  // for to read it.
   struct Arrival {
     Box box;
     Mark compute, forward;

@@ -101,9 +101,9 @@ absl::Status PlanClocks::FindOrder() {
   return absl::OkStatus();
 }
 
-// Where a device keeps a signal as a flag that is set and cleared: the poster
-// ends its op only after the wait, or posts only when the rank that waits has
-// begun the next step, after the wait of this one.
+// Covers devices that keep a signal as a flag that is set and cleared: the
+// poster ends its op only after the wait, or posts only when the rank that
+// waits has begun the next step, after the wait of this one.
 absl::Status PlanClocks::CheckRepeats() const {
   std::vector<int> before(plan_.signals.size(), 0);
   for (int n = 0; n < size(); ++n) {

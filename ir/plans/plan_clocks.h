@@ -1,6 +1,5 @@
-// Which steps of a chunk plan come before which, whatever the speed of its
-// queues: vector clocks over queues and signals. Part of
-// ir/plans/verify_plan.h.
+// The order of the steps of a chunk plan, whatever the speed of its queues:
+// vector clocks over queues and signals. Part of ir/plans/verify_plan.h.
 #pragma once
 
 #include <string>
@@ -13,8 +12,8 @@ namespace asyra {
 
 class PlanClocks {
  public:
-  // Of a plan whose steps name queues and signals that are there. `connections`
-  // as VerifyPlanOptions has it.
+  // Takes a plan whose steps name existing queues and signals. `connections` as
+  // VerifyPlanOptions has it.
   PlanClocks(const ChunkPlan& plan, int connections);
 
   // To be called first. Errors: counts of a signal that are not in order, waits

@@ -1,4 +1,4 @@
-// Whether the steps of a chunk plan compute what the body means: part of
+// Checks whether the steps of a chunk plan compute what the body means: part of
 // ir/plans/verify_plan.h.
 #pragma once
 
@@ -19,7 +19,7 @@ class PlanMeaning {
   explicit PlanMeaning(const ChunkPlan& plan)
       : plan_(plan), same_(SameValues(plan.body)) {}
 
-  // Of a step that names what is there: a piece computes the part of its op's
+  // Checks a step that names what exists: a piece computes the part of its op's
   // result that its operands' boxes make, a copy keeps value and summands, a
   // sum, also one in a piece, adds each summand once.
   absl::Status Check(const PlanStep& step) const;
@@ -31,7 +31,8 @@ class PlanMeaning {
   absl::Status CheckCopy(const PlanStep& step) const;
   absl::Status CheckSum(const PlanStep& step) const;
   absl::Status CheckPiece(const PlanStep& step) const;
-  // What a piece adds to `result` of its op, and where it writes the sum.
+  // Checks what a piece adds to `result` of its op, and where it writes the
+  // sum.
   absl::Status CheckAdded(const PlanStep& step, int result) const;
   // `parts` have each summand of what the step writes once, and no others.
   absl::Status CheckAddedSummands(absl::Span<const RankSet> parts,

@@ -201,7 +201,8 @@ class MemoryCheck {
     return true;
   }
 
-  // What pieces and sums of complete values compute on several ranks.
+  // Checks that several ranks compute complete values with equal pieces and
+  // sums.
   absl::Status CheckEqualBytes() const {
     struct Made {
       int node;

@@ -1,5 +1,5 @@
-// Whether every step of a chunk plan finds in memory what it is to read: part
-// of ir/plans/verify_plan.h.
+// Checks whether every step of a chunk plan finds in memory what it is to read:
+// part of ir/plans/verify_plan.h.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace asyra {
 
-// What a step reads was written before, nothing is written twice, and results
-// are complete; a rank's memory is used by others only while its op runs, and
-// again only when nobody needs the old bytes; what several ranks hold is
-// equal bit for bit. `most_workspace_bytes` as VerifyPlanOptions has it.
+// Checks that what a step reads was written before, nothing is written twice,
+// and results are complete; a rank's memory is used by others only while its op
+// runs, and again only when nobody needs the old bytes; what several ranks hold
+// is equal bit for bit. `most_workspace_bytes` as VerifyPlanOptions has it.
 absl::Status CheckPlanMemory(const ChunkPlan& plan, const PlanClocks& clocks,
                              int64_t most_workspace_bytes);
 

@@ -47,8 +47,8 @@ void PlanMoves::SendComputed(int op, int rank, const Box& box) {
   for (int k = 1; k <= n; ++k) Send(op, rank, (rank + k) % n, box, true);
 }
 
-// What rank `to` holds of the collective's result in this box of rank `from`'s
-// operand.
+// Sends what rank `to` holds of the collective's result in this box of rank
+// `from`'s operand.
 void PlanMoves::Send(int op, int from, int to, const Box& box, bool computed) {
   int value = b_.ValueOf(op);
   if (from == to && IsGathered(value)) {
@@ -76,8 +76,8 @@ PlanRegion PlanMoves::Read(int rank, int value, const Box& box) {
   return {rank, buffer, box};
 }
 
-// Where a reader of a gather's result may read it in place: the own part of the
-// operand; -1.
+// Returns the buffer in which a reader of a gather's result may read it in
+// place: the rank's own part of the operand; -1 if it may not.
 int PlanMoves::OwnPart(int rank, int value, const Box& box) const {
   if (!IsGathered(value)) return -1;
   int operand = b_.OperandOf(value - b_.body().num_operands);
@@ -91,8 +91,8 @@ bool PlanMoves::NeedsOwnPart(int rank, int value, const Box& box) const {
   return Intersection(b_.BoxOf(operand, rank), box).elements() > 0;
 }
 
-// The own part of a gather's result at its place there: where the body gives
-// it, or a piece reads it together with others' parts.
+// Copies the rank's own part of a gather's result to its place in the result:
+// if the body gives it, or a piece reads it together with others' parts.
 void PlanMoves::CopyOwnPart(int rank, int value) {
   if (!copied_.insert({rank, value}).second) return;
   int operand = b_.OperandOf(value - b_.body().num_operands);

@@ -15,23 +15,23 @@ class PlanMoves {
   // `builder` outlives it.
   explicit PlanMoves(PlanBuilder& builder) : b_(builder), hosts_(builder) {}
 
-  // Whether collective `op` moves a box as soon as it is computed.
+  // Returns whether collective `op` moves a box as soon as it is computed.
   bool MovesAtOnce(int op) const;
-  // Whether the value is the result of an all_gather.
+  // Returns whether the value is the result of an all_gather.
   bool IsGathered(int value) const;
 
-  // All of the operand of `op`, chunk by chunk; `computed` by now, or there
-  // from the beginning.
+  // Sends all of the operand of `op`, chunk by chunk; `computed` by now, or
+  // available from the beginning.
   void SendAll(int op, bool computed);
-  // What a rank has computed in a box of the operand of `op`, to all.
+  // Sends what a rank has computed in a box of the operand of `op` to all.
   void SendComputed(int op, int rank, const Box& box);
-  // Of a gathered value that the body gives, the own part.
+  // Sends the rank's own part of a gathered value that the body gives.
   void SendOwn(int op, int rank);
-  // The region of a rank's operand of a piece, once it is there.
+  // Returns the region of a rank's operand of a piece, once it is available.
   PlanRegion Read(int rank, int value, const Box& box);
 
-  // The sums that ranks have of their own shards to all others; `part` of them,
-  // or all by a ring or over two levels.
+  // Sends the sums that ranks have of their own shards to all others; `part` of
+  // them, or all by a ring or over two levels.
   void GatherSums(int op, int64_t part);
   void GatherAllSums(int op);
 
@@ -47,9 +47,9 @@ class PlanMoves {
   void Gather(const std::vector<Source>& sources, int value);
   void RingGather(const std::vector<Source>& sources, int value);
   void TwoLevelGather(const std::vector<Source>& sources, int value);
-  // To the own host's ranks and to one of each other host.
+  // Sends to the ranks of the source's host and to one of each other host.
   void SendToHosts(const Source& source, int value, const Box& box);
-  // What came from other hosts, inside this one.
+  // Passes on what came from other hosts, inside this one.
   void PassOnInHost(int rank, int value, int64_t part, int distance);
 
   PlanBuilder& b_;

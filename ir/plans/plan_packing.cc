@@ -7,7 +7,7 @@ namespace asyra {
 namespace {
 
 // The factors of a matmul that kernels compute themselves: other types have
-// none, and sums that are not f32 may be kernels of their own.
+// none, and sums that are not f32 may be separate kernels.
 bool MayHaveRowsApart(const ChunkPlan& plan, const PlanStep& step, int read) {
   if (step.kind != PlanStep::kPiece || read > 1) return false;
   if (plan.body.ops[step.op].def->fusable != Fusable::kMatmul) return false;
@@ -18,7 +18,8 @@ bool MayHaveRowsApart(const ChunkPlan& plan, const PlanStep& step, int read) {
   return !AddsToResult(plan, step) || plan.dtype(step.write) == DType::kF32;
 }
 
-// How far apart the rows of a box are, if that is the same for all; 0: not.
+// Returns how far apart the rows of a box are, if that is the same for all;
+// else 0.
 int64_t RowStride(const Box& box, const Box& held) {
   int last = box.rank() - 1;
   if (last < 1) return 0;

@@ -1,8 +1,8 @@
-// Which boxes of the steps of a chunk plan (ir/plans/chunk_plan.h) kernels take
-// where they are, and which are packed: copied to dense memory before a kernel
-// reads them, or from there after it wrote them. A matmul also reads rows that
-// are further apart than they are long, as the columns of a gradient are. The
-// one rule of executors, which copy, and of costs.
+// The boxes of the steps of a chunk plan (ir/plans/chunk_plan.h) that kernels
+// take where they are, and those that are packed: copied to dense memory before
+// a kernel reads them, or from there after it wrote them. A matmul also reads
+// rows that are further apart than they are long, as the columns of a gradient
+// are. The one rule of executors, which copy, and of costs.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace asyra {
 
-// Of one step that computes.
+// The packing of one step that computes.
 struct StepPacking {
-  // Where each box is dense: bytes into a part of the workspace that steps
-  // share, or -1: in its buffer.
+  // The place where each box is dense: bytes into a part of the workspace that
+  // steps share, or -1: in its buffer.
   std::vector<int64_t> reads;
   // By read: elements from one row (of the last dimension) to the next, where
   // it is read in its buffer and not dense; 0: dense.

@@ -31,9 +31,9 @@ class PlanSums {
   struct PieceSum {
     int added = -1, to = -1;
   };
-  // Of a piece of `op` in this box, of the rank's own shard or another: if
-  // pieces add up, own ones add what came from others, and in a ring all add
-  // what has come to them.
+  // Returns what a piece of `op` adds in this box, of the rank's own shard or
+  // another: if pieces add up, those of its own shard add what came from
+  // others, and in a ring all add what has come to them.
   PieceSum SumOfPiece(int op, int rank, const Box& box, bool is_own);
 
   // The collectives that add up what pieces of `level` make, if they do it in a
@@ -48,29 +48,30 @@ class PlanSums {
 
  private:
   using Mark = PlanBuilder::Mark;
-  // What came to a rank in one hop, and its acknowledgements in it, by part.
+  // Arrivals at a rank in one hop, and its acknowledgements in it, by part.
   struct RingHop {
     std::vector<int> landings;
     std::vector<Mark> acks;
   };
-  // Of one collective, by rank.
+  // The hops of one collective, by rank.
   using RingHops = std::vector<RingHop>;
 
   // The collective that adds up what `op` makes, if pieces do that; -1.
   int SumInPiecesOf(int op) const;
-  // Where a rank has what a piece of its own shard adds, in this box: the
-  // summand of the other rank, or the sum of all others'.
+  // Returns the buffer where a rank has what a piece of its own shard adds, in
+  // this box: the summand of the other rank, or the sum of all others'.
   int OthersOf(int collective, int rank, const Box& box);
 
   // The chunks whose sum rank `owner` computes, of the operand of `op`.
   Box OwnedBox(int op, int owner) const;
-  // Where `rank` has the sum of `summands` of what `owner` sums up.
+  // Returns the buffer where `rank` has the sum of `summands` of what `owner`
+  // sums up.
   int LandingOf(int op, int rank, int owner, RankSet summands);
   void AddUpPart(int op, int64_t part);
   void SumsOfHosts(int op, int64_t part);
   void SumInHost(int op, int64_t part, int rank, int owner);
   void SumOverHosts(int op, int64_t part, int rank);
-  // What a rank adds its summand to in this hop, and where.
+  // Returns what a rank adds its summand to in this hop, and where.
   PieceSum RingSum(int op, int rank, const Box& box);
   // Passes on what the rank has of a part, in `next`.
   void PassOn(int op, int rank, int64_t part, RingHops* next);
@@ -79,8 +80,8 @@ class PlanSums {
   PlanBuilder& b_;
   PlanMoves& moves_;
   PlanHosts hosts_;
-  // Of the ring: how often sums have been passed on, what came before, by
-  // collective, and where sums are now, by collective and rank.
+  // The state of the ring: how often sums have been passed on, what came
+  // before, by collective, and where sums are now, by collective and rank.
   int hop_ = 0;
   std::map<int, RingHops> came_;
   std::map<std::pair<int, int>, PieceSum> ring_sum_;

@@ -28,7 +28,7 @@ class ChunkOrder {
 
   int levels() const { return *absl::c_max_element(walk_.level) + 1; }
 
-  // Of one rank in one level.
+  // Returns the most chunks of one rank in one level.
   int64_t MostChunks() const {
     size_t most = 0;
     for (int level = 0; level < levels(); ++level) {
@@ -60,7 +60,7 @@ class ChunkOrder {
     return runs;
   }
 
-  // Whether it is of the rank's own shard.
+  // Returns whether the chunk is of the rank's own shard.
   bool IsOwn(int rank, int64_t chunk) const {
     return chunk / walk_.parts == rank;
   }
@@ -100,8 +100,8 @@ class ChunkOrder {
     return chunks;
   }
 
-  // Whether two chunks that follow in a group are one piece. Own ones that add
-  // what came are not of one with others.
+  // Returns whether two chunks that follow in a group are one piece. Those of
+  // the rank's own shard that add what came are not of one with others.
   bool IsOneRun(int rank, int64_t chunk, int64_t next) const {
     if (next != chunk + 1) return false;
     return !shape_.sums_in_pieces || IsOwn(rank, chunk) == IsOwn(rank, next);
@@ -159,7 +159,7 @@ class ChunkOrder {
     return Invalid("sums_in_pieces: nothing is added up");
   }
 
-  // Of a value that pieces add to.
+  // Checks a value that pieces add to.
   absl::Status CheckSumOf(int value) const {
     const Body& body = group_.body;
     int made_by = value - body.num_operands;
@@ -239,7 +239,8 @@ class PlanMaker {
       }
     };
     if (b_.shape().sums_in_pieces) {
-      // What own pieces add has been sent before.
+      // Pieces of the rank's own shard come last: what they add has been sent
+      // before.
       auto is_own = [&](int r, Run run) { return order_.IsOwn(r, run.first); };
       pieces([&](int r, Run run) { return !is_own(r, run); });
       pieces(is_own);
@@ -248,8 +249,8 @@ class PlanMaker {
     }
   }
 
-  // What pieces of a level have made, but for sums: over rings and levels it
-  // goes when all of it is there.
+  // Moves what pieces of a level have made, but for sums: over rings and levels
+  // it goes when all of it is available.
   void MoveMade(int level) {
     for (int i = 0; i < b_.num_ops(); ++i) {
       if (!MovesAfter(i, level)) continue;
@@ -261,7 +262,7 @@ class PlanMaker {
     }
   }
 
-  // Whether collective `op` moves a value that pieces of `level` make.
+  // Returns whether collective `op` moves a value that pieces of `level` make.
   bool MovesAfter(int op, int level) const {
     if (!b_.IsCollective(op) || Reduces(b_.KindOf(op))) return false;
     int from = b_.OperandOf(op);

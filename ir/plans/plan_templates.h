@@ -41,22 +41,23 @@ struct PlanShape {
   std::vector<int64_t> groups = {};
   int64_t inner = 0;  // of two levels: ranks of a host, which divide the group
   // The pieces of a rank's own shard add what others have computed of it to
-  // their result, instead of a step behind them: pieces of matmuls, own last.
-  // The others are added up before, where they are several; in a ring each
-  // rank's piece adds what came to it.
+  // their result, instead of a step behind them: pieces of matmuls, which then
+  // run last. The others are added up before, where they are several; in a ring
+  // each rank's piece adds what came to it.
   bool sums_in_pieces = false;
-  // Of a rank, at most. On one, what is needed first has the link for itself.
+  // Copy queues of a rank, at most. On one, what is needed first has the link
+  // for itself.
   int copy_queues = 1;
 
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };
 
-// How many chunks a rank computes one after the other under this shape: what
-// the groups must cover.
+// Returns how many chunks a rank computes one after the other under this shape:
+// what the groups must cover.
 absl::StatusOr<int64_t> ChunksOfARank(const GroupBody& body,
                                       const PlanShape& shape);
 
-// Whether MakePlan makes one.
+// Checks whether MakePlan makes a plan of this shape.
 absl::Status CheckPlanShape(const GroupBody& body, const PlanShape& shape);
 
 // Errors: no factor can be walked, with the reason for the first candidate; a

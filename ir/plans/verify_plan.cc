@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// Whether what the plan names is there.
+// Checks whether what the plan names exists.
 class NameCheck {
  public:
   explicit NameCheck(const ChunkPlan& plan) : plan_(plan) {}

@@ -1,6 +1,6 @@
 // Proves a chunk plan, of all ranks at once, whatever the speed of its queues:
 //
-// - what it names is there, and boxes are within their buffers;
+// - what it names exists, and boxes are within their buffers;
 // - a signal is posted by one queue and awaited by one, each count once and in
 //   order, and all that is posted is awaited, before it is posted again in the
 //   next step of the program;
@@ -28,7 +28,7 @@ struct VerifyPlanOptions {
   // Hardware connections of a device: queue q is on connection q modulo these.
   // 0: one for each queue.
   int connections = 0;
-  // Of a rank's workspace; 0: as much as the plan says.
+  // Most bytes of a rank's workspace; 0: as much as the plan says.
   int64_t most_workspace_bytes = 0;
 };
 

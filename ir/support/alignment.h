@@ -1,5 +1,5 @@
-// Of what memory begins at multiples. Offsets of programs and of plans keep to
-// these, so that compiler, executors and costs have to agree on them.
+// The alignments of memory. Offsets of programs and of plans keep to these, so
+// that compiler, executors and costs have to agree on them.
 #pragma once
 
 #include <cstdint>

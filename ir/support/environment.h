@@ -1,4 +1,4 @@
-// Where environment variables are read, so that tests give their own.
+// The source of environment variables, so that tests can give theirs.
 #pragma once
 
 #include <functional>

@@ -54,7 +54,7 @@ int DescriptorOf(const std::string& path) {
   return -1;
 }
 
-// Where symbolic links lead to a file that is there.
+// Returns the existing file to which symbolic links lead; else `path`.
 std::string TargetOf(const std::string& path) {
   char* real = ::realpath(path.c_str(), nullptr);
   if (real == nullptr) return path;

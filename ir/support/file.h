@@ -20,7 +20,7 @@ std::string ReadSystemFile(const std::string& path);
 // another file. Names from other people's files may have one.
 absl::Status CheckPath(const std::string& path);
 
-// Error: what is there is a device or a pipe, which no file may replace.
+// Error: the path is that of a device or a pipe, which no file may replace.
 absl::Status CheckNoStream(const std::string& path);
 
 // 16 random hexadecimal digits: another name for each thread, process and host
@@ -34,7 +34,7 @@ int WriteAll(int fd, std::string_view bytes);
 // and renames it: a reader sees the old file or the new one, never half of
 // one, and of several writers the last one's. A symbolic link to a file stays.
 // Missing folders are not made. On error the temporary is removed. Error also:
-// what is there is no file but a folder, a device or a pipe.
+// the path is that of no file but of a folder, a device or a pipe.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const std::string_view> pieces);
 

@@ -8,7 +8,8 @@
 
 namespace asyra {
 
-// Of at least one value; of an even number the mean of the two in the middle.
+// Returns the median of at least one value; of an even number of them, the mean
+// of the two in the middle.
 inline double Median(std::vector<double> values) {
   ASYRA_CHECK(!values.empty());
   std::sort(values.begin(), values.end());

@@ -1,5 +1,5 @@
-// Where a thread begins: what the system refuses to it ends as an error of the
-// rank, not as the end of the process.
+// Guards where a thread begins: what the system refuses to it ends as an error
+// of the rank, not as the end of the process.
 #pragma once
 
 #include <new>
@@ -10,7 +10,7 @@
 
 namespace asyra {
 
-// What `body` returns, a Status or StatusOr; ResourceExhausted where an
+// Returns what `body` returns, a Status or StatusOr; ResourceExhausted if an
 // allocation in it failed, or a thread that it began, whose stack is memory
 // too.
 template <typename F>

@@ -11,7 +11,7 @@ constexpr int64_t RoundUp(int64_t value, int64_t to) {
   return (value + to - 1) / to * to;
 }
 
-// How many of `by` hold `value`; the same conditions.
+// Returns how many of `by` hold `value`, under the same conditions.
 constexpr int64_t DivideUp(int64_t value, int64_t by) {
   return (value + by - 1) / by;
 }

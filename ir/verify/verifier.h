@@ -29,15 +29,15 @@ namespace asyra {
 //   states, constants and outputs outlive the program.
 // Returns the first violation, with the op as printed.
 //
-// No deadlock within a program: text order is a topological order of all that
-// ops wait for. A stream runs its ops in that order, operands and `after` name
-// values that are defined above (an `after` on a later op is a use before its
-// definition), and a wait is below its start. Nor among ranks that run the
-// same program: of the ops that some rank has not finished, the first in the
-// text can run, since all that come before it have finished everywhere, and and
-// if it is a collective all members reach it. This assumes that streams really
-// run concurrently: a collective that finds no free SMs while another one waits
-// for it is not detected.
+// No deadlock within a program: program order is a topological order of all
+// that ops wait for. A stream runs its ops in that order, operands and `after`
+// name values that are defined above (an `after` on a later op is a use before
+// its definition), and a wait is below its start. Nor among ranks that run the
+// same program: of the ops that some rank has not finished, the first in
+// program order can run, since all that come before it have finished
+// everywhere, and if it is a collective all members reach it. This assumes that
+// streams really run concurrently: a collective that finds no free SMs while
+// another one waits for it is not detected.
 absl::Status Verify(const Program& program);
 
 // Checks ranks that run different programs, each one verified. Program i is

@@ -20,7 +20,7 @@ struct Buffer {
   bool is_output = false;     // and read as it is now
 };
 
-// Goes by what the text says alone, and not by BufferMap
+// Goes by what the program says alone, and not by BufferMap
 // (ir/memory/buffer_map.h), which the planners that it checks have in common.
 //
 // Buffers that share a byte must be ordered pairwise. Order is transitive, so
@@ -34,7 +34,7 @@ class Memory {
 
   absl::Status Verify() {
     ASYRA_RETURN_IF_ERROR(MakeBuffers());
-    // By definition: inputs first, then results in text order.
+    // By definition: inputs first, then results in program order.
     for (const Input& input : program_.inputs) {
       ASYRA_RETURN_IF_ERROR(Place(buffer_of_[input.value]));
     }
@@ -71,7 +71,7 @@ class Memory {
   absl::Status AddOp(const Op& op, int index) {
     for (ValueId operand : op.operands) {
       Access(buffer_of_[operand], index);
-      // Until its first wait, which comes later in the text.
+      // Until its first wait, which comes later in program order.
       if (op.start) Access(buffer_of_[operand], def_use_.FirstWait(op));
     }
     for (ValueId result : op.results) {
@@ -226,7 +226,8 @@ class Memory {
   const HappensBefore& order_;
   std::vector<Buffer> buffers_;
   std::vector<int> buffer_of_;  // by value
-  // Of the values that outputs are, or are views of: states that they replace.
+  // States that outputs replace, by the value that an output is or is a view
+  // of.
   absl::flat_hash_map<ValueId, absl::InlinedVector<ValueId, 1>> replaces_;
   // From this byte to the next entry: the last buffer there, or -1.
   std::map<int64_t, int> owners_;

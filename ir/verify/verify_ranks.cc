@@ -206,7 +206,7 @@ class Ranks {
 
   // Names a cycle among the nodes that still wait.
   absl::Status Circle(const std::vector<int>& missing) const {
-    // Of each such node, one that it waits for and that waits as well.
+    // For each such node, one that it waits for and that waits as well.
     std::vector<Edge> waits(places_.size(), {-1, -1});
     for (size_t n = 0; n < next_.size(); ++n) {
       if (missing[n] == 0) continue;
@@ -222,8 +222,8 @@ class Ranks {
                    Describe(node, waits));
   }
 
-  // Of the ops on the cycle, only collectives connect ranks: "rank 0 comes to A
-  // after B; rank 1 comes to B after A".
+  // Describes the cycle by its collectives, which alone connect ranks: "rank 0
+  // comes to A after B; rank 1 comes to B after A".
   std::string Describe(int node, const std::vector<Edge>& waits) const {
     while (!IsShared(node)) node = waits[node].to;
     std::string text;

@@ -176,7 +176,7 @@ class Structure {
     if (given == nullptr) return absl::OkStatus();
     const int64_t* margin = std::get_if<int64_t>(given);
     if (margin == nullptr)
-      return absl::OkStatus();  // its kind is checked later
+      return absl::OkStatus();  // the kind is checked later
     if (*margin < 1 || *margin > kMaxSmMargin) {
       return Invalid("{}: sm_margin is {}, not 1 to {}", op.def->name, *margin,
                      kMaxSmMargin);

@@ -142,12 +142,12 @@ absl::Status VerifyTypes(const Program& program) {
   IdenticalOps identical(program);
   for (int i = 0; i < static_cast<int>(program.ops.size()); ++i) {
     const Op& op = program.ops[i];
-    // What is like a verified op differs at most in `after`.
+    // An op like a verified one differs at most in `after`.
     if (identical.FirstIdentical(i) != i &&
         (program.stage != Stage::kGlobal || op.after.empty())) {
       continue;
     }
-    // Before the op is printed: names of axes that are not there.
+    // Before the op is printed: names of axes that do not exist.
     for (ValueId value : op.results) {
       absl::Status status = WellFormed(program.type(value), program.mesh);
       if (!status.ok()) {

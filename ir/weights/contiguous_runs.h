@@ -1,4 +1,4 @@
-// What a part of a dense value consists of.
+// The contiguous runs of a part of a dense value.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where the bytes of a shard are in the whole tensor: to read one from a file,
+// The places of a shard's bytes in the whole tensor: to read one from a file,
 // and to write one into it.
 #pragma once
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kExactInt = 9007199254740992.0;  // 2^53
 
-// Of row i, columns from i - below to i + above; nullopt: no limit is seen.
+// The band of row i, columns from i - below to i + above; nullopt: no limit is
+// seen.
 struct Band {
   std::optional<int64_t> below, above;
   bool Contains(int64_t i, int64_t j) const {
@@ -52,7 +53,7 @@ std::optional<Affine> ReadAffine(const Tensor& data) {
   return affine;
 }
 
-// The band that the first matrix suggests, to be checked.
+// Returns the band that the first matrix suggests, to be checked.
 Band GuessBand(const Tensor& data, double yes) {
   int64_t rows = data.size(data.rank() - 2), cols = data.size(data.rank() - 1);
   Band band;

@@ -1,5 +1,5 @@
-// How dimensions of values correspond to each other: tags of some dimensions
-// are propagated forward along the factors of axis rules.
+// Correspondence of dimensions of values: tags of some dimensions are
+// propagated forward along the factors of axis rules.
 #pragma once
 
 #include <cstdint>

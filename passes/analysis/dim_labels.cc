@@ -62,7 +62,8 @@ struct Group {
   std::optional<DimLabel> label;
 
   bool Is(DimUse use) const { return (uses & use) != 0; }
-  // The label by names of the members; kNone if there is none or they differ.
+  // Returns the label by names of the members; kNone if there is none or they
+  // differ.
   DimLabel Named() const {
     DimLabel named = DimLabel::kNone;
     for (const Origin& origin : members) {
@@ -119,7 +120,8 @@ class Labeller {
     for (const Group& group : groups_) {
       labels.push_back(group.label.has_value() ? *group.label : ByPlace(group));
     }
-    // Where names contradict each other, each decides about its own dimension.
+    // Each name decides about its own dimension where names contradict each
+    // other.
     DimTags tags;
     for (size_t o = 0; o < origins_.size(); ++o) {
       const Origin& origin = origins_[o];
@@ -130,7 +132,7 @@ class Labeller {
     return tags;
   }
 
-  // DimLabels::unread, after Run.
+  // Returns DimLabels::unread, after Run.
   std::vector<ValueId> Unread() {
     std::vector<ValueId> unread;
     for (size_t o = 0; o < origins_.size(); ++o) {
@@ -161,9 +163,9 @@ class Labeller {
            });
   }
 
-  // Where matmuls both sum over it and have it as rows, as matmuls over the
-  // tokens and over the features do in turn, features come last, or are those
-  // that are not called tokens.
+  // Returns whether a dimension is features. Where matmuls both sum over it and
+  // have it as rows, as matmuls over the tokens and over the features do in
+  // turn, features come last, or are those that are not called tokens.
   bool IsFeature(const Group& group) {
     return group.Is(kContracted) && !group.Is(kQuery) &&
            (!group.Is(kRow) ||
@@ -173,7 +175,8 @@ class Labeller {
             }));
   }
 
-  // Whether another dimension of its input has a name that says `label`.
+  // Returns whether another dimension of its input has a name that says
+  // `label`.
   bool IsBesideNamed(const Origin& origin, DimLabel label) {
     if (!origin.is_input) return false;
     for (int d = 0; d < program_.type(origin.value).rank(); ++d) {
@@ -187,7 +190,7 @@ class Labeller {
     return false;
   }
 
-  // Whether nothing is before it in its input but tokens and features.
+  // Returns whether nothing is before it in its input but tokens and features.
   bool IsFirst(const Origin& origin) {
     if (IsBesideNamed(origin, DimLabel::kBatch)) return false;
     for (int d = 0; d < origin.dim; ++d) {
@@ -197,7 +200,7 @@ class Labeller {
     return true;
   }
 
-  // For dimensions that are certainly neither tokens nor features.
+  // Labels dimensions that are certainly neither tokens nor features.
   DimLabel ByPlace(const Group& group) {
     int places = 0, first = 0, at[2] = {0, 0};
     bool matrices = absl::c_any_of(group.members, [&](const Origin& origin) {

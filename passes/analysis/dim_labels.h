@@ -1,6 +1,6 @@
-// Which dimensions are the batch and which the tokens, derived from how values
-// flow, without knowledge of any model. They tell a data axis of the mesh (dp,
-// sp) from a model axis (tp, ep).
+// The batch and token dimensions of a program, derived from how values flow,
+// without knowledge of any model. They tell a data axis of the mesh (dp, sp)
+// from a model axis (tp, ep).
 //
 // A dimension of a data input is followed along the factors of axis rules to
 // the ops that read it (dim_flow.h), together with those of other inputs that

@@ -11,7 +11,7 @@ bool InDims(FactorId factor, const OperandFactors& dims) {
   });
 }
 
-// A dimension of its own, not a part of one.
+// Returns whether the factor is a whole dimension, not a part of one.
 bool IsDim(FactorId factor, const OperandFactors& dims) {
   return std::any_of(dims.begin(), dims.end(), [&](const DimFactors& dim) {
     return dim.size() == 1 && dim[0] == factor;

@@ -1,4 +1,4 @@
-// How ops use the dimensions of activations, for dim_labels.h.
+// Uses of the dimensions of activations by ops, for dim_labels.h.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace asyra {
 
-// By value: computed from weights alone.
+// Returns, by value, whether it is computed from weights alone.
 std::vector<bool> ValuesOfWeights(const Program& program);
 
-// Whether the op contracts or indexes a weight matrix. A table that is only
-// added does not count, nor an op on weights alone.
+// Returns whether the op contracts or indexes a weight matrix. A table that is
+// only added does not count, nor does an op on weights alone.
 bool ContractsWeights(const Program& program, const Op& op,
                       const AxisRule& rule,
                       const std::vector<bool>& of_weights);
 
-// A matmul, or attention, none of whose operands is a weight matrix.
+// Returns whether the op is a matmul, or attention, none of whose operands is a
+// weight matrix.
 bool IsMatmulOfData(const Program& program, const Op& op,
                     const std::vector<bool>& of_weights);
 
@@ -35,7 +36,7 @@ enum DimUse : uint8_t {
   kShared = 8,
 };
 
-// By op, by factor of its rule: a set of DimUse.
+// Returns a set of DimUse by op and by factor of its rule.
 std::vector<std::vector<uint8_t>> DimUses(const Program& program,
                                           const std::vector<AxisRule>& rules,
                                           const std::vector<bool>& of_weights);

@@ -1,4 +1,4 @@
-// How each op passes facts on, from its operands to its result.
+// Rules by which each op passes facts on, from its operands to its result.
 #pragma once
 
 #include <cmath>
@@ -22,17 +22,17 @@ struct FactRule {
   int operands = -1;  // how many must be known; -1: all
 };
 
-// The rule of that op, or null.
+// Returns the rule of that op, or null.
 const FactRule* FindFactRule(std::string_view op);
 
-// Of any elementwise op whose operands are all uniform, or split by one and
-// the same predicate: the op itself is run on one element a side.
+// Derives the fact of any elementwise op whose operands are all uniform, or
+// split by one and the same predicate, by running the op on one element a side.
 Fact FactOnScalars(const FactCall& call);
 
 inline bool IsWhole(double value) { return value == std::trunc(value); }
 Affine Negated(Affine affine);
 Affine Plus(Affine affine, double number);
-// Right aligned into more dimensions, as broadcasting does.
+// Returns the fact right-aligned into more dimensions, as broadcasting does.
 Fact WithRank(const Fact& fact, int rank);
 
 // Applies `change` to every list of strides of the fact; offsets stay.

@@ -10,7 +10,7 @@
 
 namespace asyra {
 
-// One that is an int. Error: it does not fit.
+// Returns an option that is an int. Error: it does not fit.
 inline absl::StatusOr<int> IntOption(const PassOptions& options,
                                      std::string_view name) {
   int64_t value = options.Int(name);

@@ -23,7 +23,7 @@ Lanes::Lanes(const Program& program) {
     }
     if (lane == kSeveral) lane = kNoLane;
     of_op.push_back(lane);
-    // What is added to a value of another lane, or of none, is a sum over
+    // A result added to a value of another lane, or of none, is a sum over
     // lanes.
     bool sums = onto >= 0 && of_value[op.operands[onto]] != lane;
     for (ValueId value : op.results) of_value[value] = sums ? kNoLane : lane;
@@ -63,8 +63,8 @@ class TileFinder {
     return tile;
   }
 
-  // As an identical op before on tiles of the same, as in another layer; not of
-  // an op whose attributes are to be found.
+  // Copies what an identical op before has found on tiles of the same, as in
+  // another layer; not for an op whose attributes are to be found.
   bool FollowIdentical(int i) {
     const Op& op = program_.ops[i];
     int first = op.def->resize == nullptr ? identical_.FirstIdentical(i) : i;
@@ -132,8 +132,8 @@ class TileFinder {
     return entered;
   }
 
-  // Whether all operands that are tiles are cut inside that factor. The whole
-  // of a reshaped tile may be ambiguous; another operand decides.
+  // Returns whether all operands that are tiles are cut inside that factor. The
+  // whole of a reshaped tile may be ambiguous; another operand decides.
   bool AreCutAt(const FactorPlace& at, const Op& op,
                 const AxisRule& rule) const {
     for (size_t k = 0; k < op.operands.size(); ++k) {
@@ -158,7 +158,7 @@ class TileFinder {
     return dims;
   }
 
-  // From each untile backward, as far as dimensions are led by one factor.
+  // Follows each untile backward, as far as dimensions are led by one factor.
   void FindJoined() {
     joined_along_.assign(program_.values.size(), -1);
     for (size_t i = program_.ops.size(); i-- > 0;) {

@@ -31,10 +31,10 @@ struct TileOf {
   bool operator==(const TileOf&) const = default;
 };
 
-// By value: what it is a tile of, if it is one. Propagated from `tile` along
-// the factors of axis rules. Where an attribute repeats the tile's shape and
-// several wholes are possible ([16] of [32], as [1, 16]), the one that `untile`
-// gives, or else the one cut along the outermost dimension.
+// Returns, by value, what it is a tile of, if it is one. Propagated from `tile`
+// along the factors of axis rules. Where an attribute repeats the tile's shape
+// and several wholes are possible ([16] of [32], as [1, 16]), the one that
+// `untile` gives, or else the one cut along the outermost dimension.
 std::vector<std::optional<TileOf>> TilesOf(const Program& program,
                                            const Lanes& lanes);
 

@@ -8,11 +8,11 @@
 
 namespace asyra {
 
-// In their order, without the spaces around them; empty ones are left out.
-// Names of values and of passes have no ";".
+// Returns the names in their order, without the spaces around them; empty ones
+// are left out. Names of values and of passes have no ";".
 std::vector<std::string> NamesIn(const std::string& text);
 
-// The text that has these names.
+// Returns the text that has these names.
 std::string TextOfNames(absl::Span<const std::string> names);
 
 }  // namespace asyra

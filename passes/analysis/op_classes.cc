@@ -13,7 +13,7 @@
 namespace asyra {
 namespace {
 
-// By value, the op that makes it; -1: an input.
+// Returns, by value, the op that makes it; -1: an input.
 std::vector<int> Makers(const Program& program) {
   std::vector<int> makers(program.values.size(), -1);
   for (size_t i = 0; i < program.ops.size(); ++i) {

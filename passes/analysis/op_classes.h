@@ -10,25 +10,26 @@
 
 namespace asyra {
 
-// By op, a class number, equal for ops that differ at most in the values they
-// read: same definition, attributes, stream, operand and result types. Numbers
-// count up from 0 in order of appearance.
+// Returns a class number by op, equal for ops that differ at most in the values
+// they read: same definition, attributes, stream, operand and result types.
+// Numbers count up from 0 in order of appearance.
 std::vector<int> OpClasses(const Program& program);
 
-// Finer classes: those of the same class whose operands come from ops of the
-// same class, and their operands in turn, `rounds` steps back. This
+// Returns finer classes: those of the same class whose operands come from ops
+// of the same class, and their operands in turn, `rounds` steps back. This
 // distinguishes ops after attention from ops after the MLP.
 std::vector<int> RefineClasses(const Program& program, std::vector<int> classes,
                                int rounds);
 
-// What programs share that differ in their layers only, or in attributes: keys
-// of the classes RefineClasses(program, OpClasses(program), rounds).
+// A key that programs share which differ only in their layers, or in
+// attributes: it identifies a class of RefineClasses(program,
+// OpClasses(program), rounds).
 struct ClassKey {
   uint64_t exact = 0;    // of all that tells classes apart
   uint64_t similar = 0;  // without attributes and streams
 };
 
-// By op; `classes` are OpClasses(program).
+// Returns the keys by op; `classes` are OpClasses(program).
 std::vector<ClassKey> ClassKeys(const Program& program,
                                 const std::vector<int>& classes, int rounds);
 

@@ -19,7 +19,8 @@ bool NamesDimensions(const OpDef& def) {
   return false;
 }
 
-// Each operand bound, right aligned, to the result's factors.
+// Returns whether each operand is bound, right aligned, to the result's
+// factors.
 bool Aligned(const AxisRule& rule) {
   const OperandFactors& result = rule.results[0];
   for (const OperandFactors& operand : rule.operands) {
@@ -113,7 +114,7 @@ std::vector<int> MergeGroups(const Shape& from, const Shape& to) {
   for (size_t i = 0; i < to.size(); ++i) {
     begins.push_back(static_cast<int>(at));
     if (at == from.size()) return {};
-    // As few dimensions as give the size, so that later ones stay single.
+    // The fewest dimensions that give the size, so that later ones stay single.
     int64_t product = from[at++];
     while (at < from.size() && product < to[i]) product *= from[at++];
     if (product != to[i]) return {};

@@ -1,4 +1,4 @@
-// Where a program repeats: a model's layers, found as runs of ops that are
+// The periods of a program: a model's layers, found as runs of ops that are
 // equal except for the values they read, independent of names.
 #pragma once
 
@@ -15,18 +15,18 @@ class Periods {
   // they read. Both must outlive it.
   Periods(const Program& program, absl::Span<const int> classes);
 
-  // Distances, in ops, at which much of the program repeats; the most frequent
-  // first, few.
+  // Returns distances, in ops, at which much of the program repeats; the most
+  // frequent first, few.
   const std::vector<int>& all() const { return periods_; }
 
-  // How many ops from `begin` on each repeat the op `all()[p]` before: of the
-  // same class, and reading the corresponding values.
+  // Returns how many ops from `begin` on each repeat the op `all()[p]` before:
+  // of the same class, and reading the corresponding values.
   int RunFrom(int begin, int p) const { return runs_[p][begin]; }
 
-  // The value that corresponds to `value`, live at op `boundary`, one period
-  // later: by its next use, which must be before boundary + period, or by the
-  // last def or use, not before boundary - period. `value` itself if there is
-  // none.
+  // Returns the value that corresponds to `value`, live at op `boundary`, one
+  // period later: by its next use, which must be before boundary + period, or
+  // by the last def or use, not before boundary - period. `value` itself if
+  // there is none.
   ValueId ShiftedByNext(ValueId value, int boundary, int p) const;
   ValueId ShiftedByLast(ValueId value, int boundary, int p) const;
 

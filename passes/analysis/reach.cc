@@ -3,7 +3,8 @@
 namespace asyra {
 namespace {
 
-// Whether result k is of operand k alone: of collectives that were joined.
+// Returns whether result k is of operand k alone: of collectives that were
+// joined.
 bool IsJoined(const Op& op) {
   return (op.is_collective() || op.def->name == "wait") &&
          op.operands.size() == op.results.size();

@@ -1,4 +1,4 @@
-// What depends on what in a program, through any number of ops.
+// Dependences in a program, through any number of ops.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@ namespace asyra {
 // Each from marks by value to marks by op. Of joined collectives and their
 // waits, a result depends on its own operand alone.
 
-// The ops that the values marked in `needed` depend on.
+// Returns the ops that the values marked in `needed` depend on.
 std::vector<bool> Ancestors(const Program& program, std::vector<bool> needed);
-// The ops that depend on the values marked in `reached`.
+// Returns the ops that depend on the values marked in `reached`.
 std::vector<bool> Descendants(const Program& program,
                               std::vector<bool> reached);
 

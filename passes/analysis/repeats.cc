@@ -40,8 +40,8 @@ class RepeatFinder {
     return last;
   }
 
-  // The repeat of [begin, end) that covers most, the shortest period first
-  // among equals; of count 1 when there is none.
+  // Returns the repeat of [begin, end) that covers most, the shortest period
+  // first among equals; of count 1 when there is none.
   Repeat Longest(int begin, int end) const {
     Repeat best{begin, end - begin, 1};
     int covered = 0;
@@ -69,9 +69,9 @@ class RepeatFinder {
     return best;
   }
 
-  // The first ops [first, last) from `from` on, at least so many, that equal
-  // those one period later, before `end`; empty if there are none. Few ops are
-  // looked at where `least` is large.
+  // Returns the first ops [first, last) from `from` on, at least so many, that
+  // equal those one period later, before `end`; empty if there are none. Few
+  // ops are looked at where `least` is large.
   std::pair<int, int> RunFrom(int from, int end, int period, int least) const {
     auto equal = [&](int i) { return codes_[i] == codes_[i + period]; };
     int limit = end - period;
@@ -88,8 +88,8 @@ class RepeatFinder {
     return {from, from};
   }
 
-  // The best begin, up to `slack` ops later: with the fewest values alive at
-  // the boundaries.
+  // Returns the best begin, up to `slack` ops later: with the fewest values
+  // alive at the boundaries.
   Repeat BestCut(const Repeat& repeat, int slack) const {
     Repeat best = repeat;
     int fewest = Crossing(repeat);
@@ -119,10 +119,10 @@ class RepeatFinder {
     return crossing;
   }
 
-  // The longest repeat of [run.begin, end), whose ops equal those one period
-  // later, where operands correspond as well: the first and the last layer of
-  // a backward run read something else. Of count 0 if there is none that reads
-  // another one backwards.
+  // Returns the longest repeat of [run.begin, end), whose ops equal those one
+  // period later, where operands correspond as well: the first and the last
+  // layer of a backward run read something else. Of count 0 if there is none
+  // that reads another one backwards.
   Repeat LongestMirror(const Repeat& run, int end) const {
     int longest = 0, last = run.begin, begin = run.begin;
     for (int i = run.begin; i <= end; ++i) {
@@ -147,9 +147,9 @@ class RepeatFinder {
     return repeat;
   }
 
-  // Whether the operands of op i and of the one a period later come from places
-  // as far apart, or as far as those of the op one period before, unless that
-  // is before `begin`.
+  // Returns whether the operands of op i and of the one a period later come
+  // from places as far apart, or as far as those of the op one period before,
+  // unless that is before `begin`.
   bool LinksRepeat(int i, int begin, const Repeat& run) const {
     const Op& a = program_.ops[i];
     const Op& b = program_.ops[i + run.period];
@@ -171,7 +171,7 @@ class RepeatFinder {
     return true;
   }
 
-  // Whether operands correspond, and each stretch reads the one before.
+  // Returns whether operands correspond, and each stretch reads the one before.
   bool Corresponds(const Repeat& repeat) const {
     bool chained = false;
     for (int i = repeat.begin; i < repeat.end() - repeat.period; ++i) {
@@ -201,8 +201,9 @@ class RepeatFinder {
             def_b < repeat.begin + repeat.period);
   }
 
-  // How far the op that makes operand k of op i comes before the one that makes
-  // it one period later, where these are equal ops outside the repeat; else 0.
+  // Returns how far the op that makes operand k of op i comes before the one
+  // that makes it one period later, where these are equal ops outside the
+  // repeat; else 0.
   int Stride(int i, size_t k, const Repeat& repeat) const {
     ValueId a = program_.ops[i].operands[k];
     ValueId b = program_.ops[i + repeat.period].operands[k];
@@ -228,7 +229,8 @@ class RepeatFinder {
     return repeat.count > 2 && stride != 0 && Stride(i, k, repeat) == stride;
   }
 
-  // By the most frequent of the stretches that the first one reads backwards.
+  // Finds the mirror by the most frequent of the stretches that the first one
+  // reads backwards.
   void FindMirror(Repeat* repeat) const {
     if (repeat->count < 3) return;
     std::map<std::pair<int, int>, int> votes;

@@ -16,20 +16,20 @@ struct Repeat {
   int begin = 0;
   int period = 0;
   int count = 1;
-  // Of a repeat that reads another one backwards: which of FindRepeats' that
-  // is, and the stretch of it that the first stretch reads. Stretch j reads
-  // stretch `mirrored - j`. -1: it mirrors none.
+  // The index in FindRepeats' result of a repeat that this one reads backwards,
+  // and the stretch of it that the first stretch reads. Stretch j reads stretch
+  // `mirrored - j`. -1: it mirrors none.
   int mirror_of = -1;
   int mirrored = 0;
   int end() const { return begin + period * count; }
 };
 
-// The whole program as repeats, in order and without gaps. Two ops are equal
-// when definition, attributes and types are; two stretches when also their
-// operands correspond: from the same position of the stretch or of the one
-// before, inputs of the same role, the same value, or values of equal ops that
-// are as far apart, forwards or backwards, for all stretches. Boundaries are
-// where the fewest values cross: at the residual stream.
+// Returns the whole program as repeats, in order and without gaps. Two ops are
+// equal when definition, attributes and types are; two stretches when also
+// their operands correspond: from the same position of the stretch or of the
+// one before, inputs of the same role, the same value, or values of equal ops
+// that are as far apart, forwards or backwards, for all stretches. Boundaries
+// are where the fewest values cross: at the residual stream.
 //
 // The longest repeat is taken first, then those before and after it. Time is
 // quadratic in the number of ops, with a small constant.

@@ -13,7 +13,8 @@
 namespace asyra {
 namespace {
 
-// The type of most bytes of the weights, or of the data where there are none.
+// Returns the type of most bytes of the weights, or of the data where there are
+// none.
 std::string DTypeOf(const Program& program) {
   for (bool weights : {true, false}) {
     std::map<std::string, int64_t> bytes;
@@ -32,8 +33,8 @@ std::string DTypeOf(const Program& program) {
   return "";
 }
 
-// The program with the types of a single device, along which dimensions are
-// propagated.
+// Returns the program with the types of a single device, along which dimensions
+// are propagated.
 Program Whole(Program program) {
   for (Value& value : program.values) {
     for (Dim& dim : value.type.dims) dim.axes.clear();
@@ -91,7 +92,7 @@ class InputReader {
     return any;
   }
 
-  // Of a convolution over height and width, at least.
+  // Returns whether a convolution is over height and width, at least.
   bool IsPlane(const Op& op) const {
     return program_.type(op.operands[0]).rank() >= 4;
   }

@@ -8,8 +8,8 @@
 
 namespace asyra {
 
-// For a program of any stage. Unknown if an op has no axis rule. `names` are
-// those of its inputs' dimensions, where they are known.
+// Finds the shape for a program of any stage. Unknown if an op has no axis
+// rule. `names` are those of its inputs' dimensions, where they are known.
 StepShape StepShapeOf(const Program& program, const DimNames& names = {});
 
 }  // namespace asyra

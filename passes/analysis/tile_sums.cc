@@ -31,8 +31,8 @@ class Reader {
   }
 
  private:
-  // Whether the matmul is like those before it and added to the last of them,
-  // which no other op reads.
+  // Returns whether the matmul is like those before it and added to the last of
+  // them, which no other op reads.
   bool Follows(const AddedMatmul& matmul) const {
     if (matmuls_.empty()) return true;
     const Op& first = matmuls_[0].op;
@@ -43,7 +43,7 @@ class Reader {
            program_.OperandTypes(matmul.op) == program_.OperandTypes(first);
   }
 
-  // Whether the matmul of the whole values is the sum.
+  // Returns whether the matmul of the whole values is the sum.
   bool IsWhole() const {
     const Op& first = matmuls_[0].op;
     std::vector<Type> wholes = program_.OperandTypes(first);
@@ -65,7 +65,7 @@ class Reader {
     });
   }
 
-  // Whether the operands of all matmuls are the tiles of one value.
+  // Returns whether the operands of all matmuls are the tiles of one value.
   bool AreTiles(size_t operand) const {
     const auto& first = tiles_[matmuls_[0].op.operands[operand]];
     return first.has_value() && first->tiles == std::ssize(ops_) &&
@@ -76,7 +76,8 @@ class Reader {
            });
   }
 
-  // Whether all operands are cut at one place of a factor that is summed over.
+  // Returns whether all operands are cut at one place of a factor that is
+  // summed over.
   bool SumsOverTiles(const AxisRule& rule) const {
     std::optional<FactorPlace> cut;
     for (size_t k = 0; k < rule.operands.size(); ++k) {

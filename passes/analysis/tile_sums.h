@@ -11,8 +11,8 @@
 
 namespace asyra {
 
-// Whether the ops, one of each lane in their order, are such a sum, and no
-// other op reads what is not all of it. `tiles` are TilesOf the program.
+// Returns whether the ops, one of each lane in their order, are such a sum, and
+// no other op reads an incomplete sum. `tiles` are TilesOf the program.
 bool IsTileSum(const Program& program, const DefUse& uses, const Lanes& lanes,
                const std::vector<std::optional<TileOf>>& tiles,
                absl::Span<const int> ops);

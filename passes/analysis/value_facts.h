@@ -1,4 +1,4 @@
-// What is known at compile time about a value's elements, in a form whose size
+// Facts known at compile time about a value's elements, in a form whose size
 // does not depend on the value's: enough to prove that an exported mask,
 // computed from positions or stored as a table, is causal.
 #pragma once
@@ -37,7 +37,7 @@ struct Fact {
 
   static Fact UniformOf(double number, int rank);
   bool IsUniform(double* number = nullptr) const;
-  // A predicate that holds at some indices only.
+  // Returns whether this is a predicate that holds at some indices only.
   bool IsMask(double yes_value, double no_value) const {
     return kind == kPredicate && yes == yes_value && no == no_value;
   }
@@ -57,12 +57,12 @@ Fact FactOfData(const Tensor& data);
 // Facts of the values of one growing program, in the order they are defined.
 class ValueFacts {
  public:
-  // The result of the op, from those of its operands.
+  // Derives the fact of the op's result from those of its operands.
   Fact Derive(const Op& op, absl::Span<const Type> operands,
               const Type& result);
-  // An input. `data` may be null; it is read when the fact is first asked for.
-  // A float weight is not treated as uniform even if all its numbers are equal:
-  // other data may be loaded for it.
+  // Adds an input. `data` may be null; it is read when the fact is first asked
+  // for. A float weight is not treated as uniform even if all its elements are
+  // equal: other data may be loaded for it.
   void Add(ValueId value, const Tensor* data);
   void Add(ValueId value, Fact fact);
   const Fact& Of(ValueId value);

@@ -40,7 +40,7 @@ std::vector<Kind> KindsOf(const Program& program,
   return kinds;
 }
 
-// The program with these clusters as fusions.
+// Returns the program with these clusters as fusions.
 Program WithFusions(const Program& program, const std::vector<Kind>& kinds) {
   DefUse def_use(program);
   std::vector<bool> is_gone(program.ops.size(), false);
@@ -130,7 +130,7 @@ class MatmulFuser {
     std::vector<Kind> kinds =
         KindsOf(program_, FindEpilogues(program_, rows_.most_ops));
     if (context_.costs == nullptr) {
-      // There are no measurements.
+      // No measurements are available.
       if (!measured_only) chosen_ = std::move(kinds);
     } else {
       for (Kind& kind : kinds) Choose(std::move(kind), measured_only);

@@ -15,7 +15,7 @@
 namespace asyra {
 namespace {
 
-// Of adamw, after those of its parameter.
+// Indices of adamw's operands after those of its parameter.
 constexpr int kRate = kAdamWOfParam, kStep = kRate + 1, kScale = kStep + 1;
 
 // Updates that one kernel can make: stream, rate, step, scale, attributes.
@@ -67,7 +67,7 @@ class UpdateFuser {
     return true;
   }
 
-  // Whether the value is there before `later` is computed.
+  // Returns whether the value is available before `later` is computed.
   bool IsThereBefore(ValueId value, ValueId later) const {
     return order_.Computed(def_use_.def[value], def_use_.def[later]);
   }
@@ -88,7 +88,7 @@ class UpdateFuser {
     is_gone_[place] = false;
   }
 
-  // The first of those with which the step is shortest.
+  // Returns the first of the places with which the step is shortest.
   int BestOf(const std::vector<int>& places, const Op& joined) const {
     if (costs_ == nullptr || places.size() == 1) return places[0];
     int best = 0;
@@ -102,8 +102,9 @@ class UpdateFuser {
     return best;
   }
 
-  // One for each row of updates with no op but updates of their stream in
-  // between, if all that `joined` waits for is in front; the last first.
+  // Returns a place for each row of updates with no op but updates of their
+  // stream in between, if all that `joined` waits for is in front; the last
+  // first.
   std::vector<int> PlacesOf(const std::vector<int>& updates,
                             const Op& joined) const {
     int ready = -1;

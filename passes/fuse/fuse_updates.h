@@ -7,15 +7,15 @@
 
 namespace asyra {
 
-// Of a scheduled program. Joins
+// Joins, in a scheduled program, updates
 //
 //   %a.new, %a.m.new, %a.v.new = adamw(%a, %a.grad, %a.m, %a.v, %rate, %step,
 //                                      %scale)
 //
 // of several parameters, with equal attributes and on one stream, into one
-// multi_adamw. Only updates whose gradients are there before %scale is, as they
-// are where it clips them by their norm, and whose results nothing but the
-// program's outputs reads: so that no memory is held for longer.
+// multi_adamw. Joins only updates whose gradients are available before %scale
+// is, as they are where it clips them by their norm, and whose results nothing
+// but the program's outputs reads: so that no memory is held for longer.
 //
 // It takes the place of one of them. Behind others may be waits for
 // collectives, in front of others updates whose results are gathered: the one

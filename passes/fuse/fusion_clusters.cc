@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kMostValues = 32;
 // A share of a cost that is not worth a decision.
 constexpr double kNothing = 1e-6;
-// How much later ops behind a collective may end, as a share of what a cluster
-// saves that waits for it with ops that need not.
+// The most by which ops behind a collective may end later because a cluster
+// waits for it with ops that need not, as a share of what the cluster saves.
 constexpr double kLate = 0.1;
 
 bool IsOfRows(const OpDef& def) {
@@ -43,7 +43,7 @@ class Finder {
       clusters_.push_back(Single(static_cast<int>(i)));
       if (clusters_.back().joins) JoinProducers(static_cast<int>(i));
     }
-    // What did not pay beside a part of a cluster may pay beside all of it.
+    // Ops that did not pay beside a part of a cluster may pay beside all of it.
     for (size_t i = 0; i < clusters_.size(); ++i) {
       const FusionCluster ops = clusters_[i].ops;
       if (ops.size() < 2) continue;
@@ -76,7 +76,7 @@ class Finder {
       return cluster;
     }
     cluster.loop = program_.type(op.results[0]);
-    // Whether partial values fuse is decided by the fusion's axis rule.
+    // The fusion's axis rule decides whether partial values fuse.
     for (ValueId value : op.operands) {
       if (program_.type(value).future) return cluster;
     }
@@ -89,8 +89,8 @@ class Finder {
     return cluster;
   }
 
-  // The cost of ops as one kernel, in microseconds, or bytes without a machine.
-  // False if they are not one kernel. Layers repeat: each kernel is
+  // Sets `cost` to that of ops as one kernel, in microseconds, or bytes without
+  // a machine. False if they are not one kernel. Layers repeat: each kernel is
   // estimated once.
   bool CostOf(const FusionCluster& ops, double* cost) {
     auto [known, is_new] = costs_of_.try_emplace(KeyOf(ops));
@@ -100,8 +100,8 @@ class Finder {
     return known->second.has_value();
   }
 
-  // What tells the kernel of these ops from others: their classes, which of
-  // them read one value, and whose results others read.
+  // Returns a key that tells the kernel of these ops from others: their
+  // classes, which of them read one value, and whose results others read.
   std::vector<int> KeyOf(const FusionCluster& ops) const {
     std::vector<int> key;
     absl::flat_hash_map<ValueId, int> number;
@@ -198,8 +198,8 @@ class Finder {
     return absl::c_binary_search(ops, op);
   }
 
-  // Whether the ops may move to the position of the last of them: no op outside
-  // reads their results before, and there is no barrier in between.
+  // Returns whether the ops may move to the position of the last of them: no op
+  // outside reads their results before, and there is no barrier in between.
   bool MayMoveBack(const FusionCluster& ops) const {
     for (int i = ops.front(); i < ops.back(); ++i) {
       if (program_.ops[i].def->is_barrier) return false;
@@ -214,9 +214,10 @@ class Finder {
     return true;
   }
 
-  // Whether the ops that need not wait for the collective that others of the
-  // cluster wait for may wait for it: their results are not needed before it,
-  // and the ops behind it are late by next to nothing of what is saved.
+  // Returns whether the ops that need not wait for the collective that others
+  // of the cluster wait for may wait for it: their results are not needed
+  // before it, and the ops behind it are late by next to nothing of what is
+  // saved.
   bool WaitsForNothing(const Cluster& cluster, double saved) {
     int last = -1;
     for (int op : cluster.ops) last = std::max(last, behind_[op]);
@@ -233,8 +234,9 @@ class Finder {
            (CostOf(late, &cost) && cluster.cost - cost <= kLate * saved);
   }
 
-  // Whether the results of a fusable op are read by `cluster`, by ops that wait
-  // for `collective` or a later one, or by other fusable ops of that kind.
+  // Returns whether the results of a fusable op are read by `cluster`, by ops
+  // that wait for `collective` or a later one, or by other fusable ops of that
+  // kind.
   bool IsNeededBehind(int collective, int op,
                       const FusionCluster& cluster) const {
     for (ValueId value : program_.ops[op].results) {
@@ -255,7 +257,7 @@ class Finder {
   ClusterOptions options_;
   DefUse def_use_;
   const std::vector<int> classes_;  // by op
-  // By KeyOf; none where they are not one kernel.
+  // The costs by KeyOf; none where the ops are not one kernel.
   absl::flat_hash_map<std::vector<int>, std::optional<double>> costs_of_;
   std::vector<Cluster> clusters_;
   std::vector<int> cluster_of_;  // by op

@@ -17,7 +17,7 @@ class Finder {
         def_use_(program),
         before_(CollectivesBefore(program, def_use_)) {}
 
-  // The op that adds to the first result of this one, or -1.
+  // Returns the op that adds to the first result of this one, or -1.
   int SumBehind(int index) const {
     const Op& op = program_.ops[index];
     bool is_gradient =
@@ -32,7 +32,7 @@ class Finder {
     return MayTakeOver(index, sum) ? sum : -1;
   }
 
-  // What is added to it there.
+  // Returns the other operand of the sum.
   ValueId Rest(int index, int sum) const {
     const Op& op = program_.ops[sum];
     return op.operands[op.operands[0] == program_.ops[index].results[0]];

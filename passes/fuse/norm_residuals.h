@@ -5,15 +5,15 @@
 
 namespace asyra {
 
-// Of a local program. Where
+// Adds residuals in the gradients of norms of a local program. Where
 //
 //   %dx, %dscale = rms_norm_grad(%x, %scale, %dy)
 //   %sum = add(%rest, %dx)
 //
-// and nobody else reads %dx, the gradient adds %rest itself, so that %dx is
-// neither written nor read. %rest is there before, no later collective is
-// waited for, and nothing moves across a barrier. Returns how many; no cost is
-// asked, since no kernel does more than before.
+// and no other op reads %dx, the gradient adds %rest itself, so that %dx is
+// neither written nor read. %rest is available before, no later collective is
+// waited for, and nothing moves across a barrier. Returns the number of sums;
+// costs are not considered, since no kernel does more than before.
 int FuseNormResiduals(Program* program);
 
 }  // namespace asyra

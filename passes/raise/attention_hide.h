@@ -24,8 +24,8 @@ struct Hide {
   // kBias, kAdds: all that is added, and bounds on it.
   ValueId added = kNoValue;
   Range range = {0, 0};
-  // If not 0: the mask is 0 where the key is seen and has this magnitude
-  // elsewhere.
+  // Magnitude, if not 0, of the mask where the key is not seen; the mask is 0
+  // where it is seen.
   double gate = 0;
   // Scaled after it was added, by a factor that is not a power of two.
   bool rounds = false;
@@ -37,11 +37,11 @@ struct Hide {
 
 absl::StatusOr<Hide> ReadStep(Rewriter& to, const MaskStep& step);
 
-// Whether each row has a key at a position that none of these hides.
+// Returns whether each row has a key at a position that none of `hides` hides.
 bool EveryRowSees(Rewriter& in, absl::Span<const Hide* const> hides,
                   const ScoreShape& scores);
 
-// The intersection of two bands.
+// Returns the intersection of two bands.
 KeyBand Both(const KeyBand& a, const KeyBand& b);
 
 }  // namespace asyra

@@ -95,7 +95,8 @@ class Combiner {
            hide.range.high <= most;
   }
 
-  // Whether adding these one by one gives the same scores as adding their sum.
+  // Returns whether adding these one by one gives the same scores as adding
+  // their sum.
   bool AddsUp(const Hides& added) {
     Hides large, small;
     for (const Hide* hide : added) {
@@ -162,7 +163,7 @@ class Combiner {
     return mask;
   }
 
-  // Nothing brings back what -inf has hidden.
+  // Hides by -inf: nothing brings back what it has hidden.
   Found ByInfinity() {
     Hides hiding = Hiding(), biases = Biases();
     bool infinite = absl::c_all_of(
@@ -206,7 +207,7 @@ class Combiner {
     return std::nullopt;
   }
 
-  // As ByInfinity, with finite masks added to the scores.
+  // Hides by -inf, like ByInfinity, with finite masks added to the scores.
   Found ByInfinityAndOthers() {
     Hides infinite = Those([](const Hide& hide) {
       return hide.hides() && hide.number == -kInfinity;
@@ -221,8 +222,8 @@ class Combiner {
     return MaskOf(-kInfinity, infinite, others);
   }
 
-  // All masks as one added mask: an overridden score gets a number that absorbs
-  // it.
+  // Returns all masks as one added mask: an overridden score gets a value that
+  // absorbs it.
   Found Whole() {
     Hides added;
     std::deque<Hide> overridden;
@@ -247,7 +248,8 @@ class Combiner {
     return MaskOf(-kInfinity, {}, added);
   }
 
-  // Why no added mask stands for `hide`, which overrides scores.
+  // Returns the reason why no added mask stands for `hide`, which overrides
+  // scores.
   std::string WhyNotAdded(const Hide& hide) const {
     for (const Hide* other : Hiding()) {
       if (other->number == hide.number) continue;

@@ -68,19 +68,19 @@ struct ScoreShape {
 
 // Numbers up to it hide a key beside any score.
 double LowNumber(DType dtype);
-// The lowest finite number.
+// Returns the lowest finite number.
 double LowestNumber(DType dtype);
-// Whether adding this number to a score absorbs the score.
+// Returns whether adding `number` to a score absorbs the score.
 bool Absorbs(double number, DType dtype);
 
-// All masks, from the scores outwards, as one; nothing if no attribute and
-// operand are equivalent, and then `why` has the reason.
+// Combines all masks, from the scores outwards, as one; nothing if no attribute
+// and operand are equivalent, and then `why` has the reason.
 absl::StatusOr<std::optional<AttentionMask>> CombineMasks(
     Rewriter& to, absl::Span<const MaskStep> steps, const ScoreShape& scores,
     std::string* why);
 
-// One operand of rank 4 for `seen` and `added`, or kNoValue for none. Both
-// exist only if `hidden` is -inf.
+// Returns one operand of rank 4 for `seen` and `added`, or kNoValue for none.
+// Both exist only if `hidden` is -inf.
 absl::StatusOr<ValueId> MaskOperand(Rewriter& to, const AttentionMask& mask,
                                     const ScoreShape& scores);
 

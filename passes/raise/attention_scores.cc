@@ -36,8 +36,8 @@ bool ReadMatmul(Rewriter& in, ValueId core, double outer,
   return true;
 }
 
-// Where max(scores + mask, lowest) is scores + mask: one mask that leaves every
-// score finite.
+// Returns whether max(scores + mask, lowest) is scores + mask: one mask that
+// leaves every score finite.
 bool ClampsNothing(Rewriter& in, const AttentionScores& scores) {
   if (scores.masks.empty()) return true;
   const MaskStep& mask = scores.masks[0];

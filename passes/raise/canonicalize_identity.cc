@@ -12,7 +12,7 @@ namespace {
 using NewOp = Rewriter::NewOp;
 
 constexpr int64_t kMaxFoldedElements = 4096;
-// Up to here a constant may be larger than what it is computed from.
+// Elements up to which a constant may be larger than what it is computed from.
 constexpr int64_t kMaxGrownElements = 64;
 
 absl::StatusOr<ValueId> Splat(Rewriter& to, const Type& type, double number) {
@@ -167,7 +167,7 @@ absl::StatusOr<ValueId> Respell(Rewriter& to, const NewOp& op) {
   if (op.is("pow") && to.Uniform(op.in(1), &number) &&
       to.type(op.in(0)) == op.type && IsFloat(op.type.dtype)) {
     if (number == 2) return to.Add("mul", {op.in(0), op.in(0)});
-    // Of -inf and -0 a power is positive, a root is not.
+    // A power of -inf or -0 is positive, a root is not.
     bool is_root = std::abs(number) == 0.5 && BoundsOf(to, op.in(0)).low >= 0;
     if (is_root) return to.Add(number > 0 ? "sqrt" : "rsqrt", {op.in(0)});
     if (number == -1) return to.Add("reciprocal", {op.in(0)});

@@ -20,8 +20,8 @@ struct Merge {
   bool is_single(int dim) const { return begins[dim + 1] - begins[dim] == 1; }
 };
 
-// Nothing is merged but dimensions of size 1 that are not the leading ones.
-// Ops are better off without them.
+// Returns whether only dimensions of size 1 that are not the leading ones are
+// merged. Ops are better off without them.
 bool DropsInnerOnes(const Merge& merge) {
   for (size_t dim = 0; dim + 1 < merge.begins.size(); ++dim) {
     if (merge.is_single(static_cast<int>(dim))) continue;
@@ -256,8 +256,9 @@ absl::StatusOr<ValueId> OnesBelowTranspose(Rewriter& to, const NewOp& op) {
   return to.Reshape(below, op.type.shape());
 }
 
-// Only where leading dimensions are merged and stay in front; heads that were
-// merged into rows of a projection are better transposed as they are.
+// Moves a reshape below a transpose only where leading dimensions are merged
+// and stay in front; heads that were merged into rows of a projection are
+// better transposed as they are.
 absl::StatusOr<ValueId> BelowTranspose(Rewriter& to, const NewOp& op) {
   Merge merge = FindMerge(to, op.in(0));
   if (!merge) return OnesBelowTranspose(to, op);

@@ -100,8 +100,9 @@ absl::StatusOr<ValueId> BelowRows(Rewriter& to, const NewOp& op) {
   return to.Transpose(below, perm);
 }
 
-// If `value` is transposed by `perm`, and then perhaps broadcast: the
-// transposed value, broadcast to the corresponding shape. kNoValue otherwise.
+// Returns the transposed value, broadcast to the corresponding shape, if
+// `value` is transposed by `perm`, and then perhaps broadcast. kNoValue
+// otherwise.
 absl::StatusOr<ValueId> SourceOf(Rewriter& to, ValueId value,
                                  const Ints& perm) {
   const Op* broadcast = to.Def(value, "broadcast");

@@ -184,7 +184,7 @@ absl::StatusOr<ValueId> DropBroadcasts(Rewriter& to, const NewOp& op) {
                 {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
-// How far a reduced dimension is looked for behind elementwise ops.
+// Elementwise ops behind which a reduced dimension is looked for, at most.
 constexpr int kMaxChain = 8;
 
 // `value`, a reduction that drops its dimensions or a function of one, with

@@ -59,8 +59,9 @@ bool ExpertLifter::ReadGather(ValueId value, ValueId* table,
   return from_.type(*indices).num_elements() == rows_;
 }
 
-// Where `indices` are the choices of top_k, the value that holds them: other
-// integers may be negative. Bounds that choices keep anyway do not count.
+// Returns the value that holds the choices of top_k if `indices` are such
+// choices: other integers may be negative. Bounds that choices keep anyway do
+// not count.
 ValueId ExpertLifter::ExpertsOf(ValueId indices) const {
   for (;;) {
     indices = WithoutReshapes(indices);
@@ -150,7 +151,8 @@ bool ExpertLifter::FindSources(ValueId body) {
     stack.insert(stack.end(), op->operands.begin(), op->operands.end());
   }
   if (experts_ == kNoValue || repeated == kNoValue) return false;
-  // With their own leading dimensions, which shard better than merged ones.
+  // Tokens have their own leading dimensions, which shard better than merged
+  // ones.
   int64_t hidden = from_.type(repeated).num_elements() * chosen_ / rows_;
   tokens_ = kNoValue;
   for (ValueId value = repeated;;) {

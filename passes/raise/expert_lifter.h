@@ -22,8 +22,9 @@ class ExpertLifter {
                int64_t capacity_percent, Rewriter& to)
       : from_(from), def_use_(def_use), percent_(capacity_percent), to_(to) {}
 
-  // The replacement of a reduce_sum over the choices of tokens, or kNoValue if
-  // `from` does not match. Ops that were added before a mismatch are dead.
+  // Returns the replacement of a reduce_sum over the choices of tokens, or
+  // kNoValue if `from` does not match. Ops that were added before a mismatch
+  // are dead.
   absl::StatusOr<ValueId> Lift(const Op& sum);
 
  private:
@@ -62,7 +63,7 @@ class ExpertLifter {
   int64_t percent_;
   Rewriter& to_;
 
-  // Of the sum at hand.
+  // State of the sum being lifted.
   int64_t rows_ = 0, chosen_ = 0, num_experts_ = 0;
   ValueId experts_ = kNoValue;  // choices, in from_
   ValueId tokens_ = kNoValue;   // [lead_..., hidden], in from_

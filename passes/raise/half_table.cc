@@ -13,7 +13,7 @@ constexpr int64_t kMaxTableBytes = int64_t{64} << 20;
 // Views and functions between a table and the concat of its halves.
 constexpr int kMaxDepth = 32;
 
-// Whether both elements of each pair along `dim` are equal.
+// Returns whether both elements of each pair along `dim` are equal.
 bool PairsEqual(const Tensor& data, int dim, Pairing pairing) {
   Shape split = data.shape();
   int64_t half = split[dim] / 2;
@@ -197,7 +197,8 @@ class Known {
     }
   }
 
-  // Whether only data follows it, in at most the bytes of a table.
+  // Returns whether `value` depends only on data, in at most the bytes of a
+  // table.
   bool IsKnown(ValueId value) {
     auto found = known_.find(value);
     if (found != known_.end()) return found->second;

@@ -7,14 +7,14 @@
 
 namespace asyra {
 
-// Which elements of a row form a rotated pair.
+// The elements of a row that form a rotated pair.
 enum class Pairing {
   kHalves,       // i and i + R / 2
   kInterleaved,  // 2 i and 2 i + 1
 };
 
-// The first element of each pair of `value` along its last dimension, if the
-// second is provably the same: through concat(f, f) or a repeat under
+// Returns the first element of each pair of `value` along its last dimension,
+// if the second is provably the same: through concat(f, f) or a repeat under
 // elementwise ops and views, or by stored data. kNoValue if it cannot be
 // proven.
 absl::StatusOr<ValueId> HalfOf(Rewriter& to, ValueId value, Pairing pairing);

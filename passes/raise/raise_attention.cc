@@ -51,7 +51,7 @@ absl::StatusOr<ValueId> Unrepeated(Rewriter& to, ValueId value, int heads) {
   return to.Reshape(broadcast->operands[0], merged);
 }
 
-// In `dtype`, which a cast may have left.
+// Returns the value in `dtype`, which a cast may have left.
 ValueId InDType(const Rewriter& in, ValueId value, DType dtype) {
   if (in.type(value).dtype == dtype) return value;
   const Op* cast = in.Def(value, "cast");

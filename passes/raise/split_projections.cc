@@ -89,9 +89,9 @@ class Splitter {
     }
   }
 
-  // Whether all that read the weight, and all that read the bias, cut it in one
-  // way: else it would be there as a whole and in parts, or in two kinds of
-  // parts, which training would change each by itself.
+  // Returns whether all readers of the weight, and all readers of the bias, cut
+  // it in one way. Otherwise it would exist as a whole and in parts, or in two
+  // kinds of parts, each of which training would change by itself.
   bool AreSplitEverywhere(const Projection& projection) const {
     const Op& matmul = program_.ops[projection.matmul];
     return IsSplitEverywhere(matmul.operands[1], projection.matmul) &&

@@ -117,7 +117,7 @@ class ChainNode : public Pattern::Node {
   }
 
  private:
-  // The parts in `set` match the value.
+  // Matches the parts in `set` with the value.
   bool TrySet(unsigned set, Rewriter& in, Place at, Match* match,
               Next next) const {
     if ((set & (set - 1)) == 0) {

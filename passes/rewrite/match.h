@@ -36,9 +36,9 @@ class Pattern {
     // Calls `next` after each way to match, until it returns true.
     virtual bool Try(Rewriter& in, Place at, Match* match,
                      absl::FunctionRef<bool()> next) const = 0;
-    // The number of a Scalar pattern, if it is one.
+    // Returns the scalar of a Scalar pattern; null if it is none.
     virtual const double* number() const { return nullptr; }
-    // Its factors (summands), if it is a product (sum).
+    // Returns the factors (summands) of a product (sum); null if it is none.
     virtual const std::vector<Pattern>* factors() const { return nullptr; }
     virtual const std::vector<Pattern>* terms() const { return nullptr; }
   };
@@ -46,7 +46,8 @@ class Pattern {
   explicit Pattern(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
   const Node& node() const { return *node_; }
 
-  // Whether the op about to be added matches, and with which values.
+  // Returns whether the op about to be added matches, and sets `match` to the
+  // values of the variables.
   bool Matches(Rewriter& in, const Rewriter::NewOp& op, Match* match) const;
   bool Matches(Rewriter& in, ValueId value, Match* match) const;
 
@@ -57,14 +58,14 @@ class Pattern {
 using OpTest = bool (*)(Rewriter& in, const Op& op);
 
 Pattern Var(int variable);
-// A value all of whose elements are known to be one number.
+// Matches a value all of whose elements are known to be one scalar.
 Pattern Scalar(int variable);
-// That number, to the precision of the element type.
+// Matches that scalar, to the precision of the element type.
 Pattern Number(double number);
 Pattern Apply(std::string_view op, std::vector<Pattern> operands,
               OpTest test = nullptr);
 Pattern Either(std::vector<Pattern> patterns);
-// The pattern, or a cast of it.
+// Matches the pattern, or a cast of it.
 Pattern MaybeCast(const Pattern& pattern);
 
 Pattern operator*(const Pattern& a, const Pattern& b);
@@ -77,7 +78,7 @@ Pattern Square(const Pattern& x);
 Pattern Cube(const Pattern& x);
 Pattern Sqrt(const Pattern& x);
 Pattern Rsqrt(const Pattern& x);
-// Over the last dimension, which is kept.
+// Matches a mean over the last dimension, which is kept.
 Pattern Mean(const Pattern& x);
 
 }  // namespace asyra

@@ -44,10 +44,10 @@ class Rewriter {
   void Map(ValueId old, ValueId to) { map_[old] = to; }
   ValueId Mapped(ValueId old) const { return map_[old]; }
   absl::Status CopyAll();
-  // The name base of values that are added from here on.
+  // Sets the name base of values that are added from here on.
   void SetHint(std::string_view name) { hint_ = name; }
   const std::string& hint() const { return hint_; }
-  // For the user: what a rule did not do, and why.
+  // Tells the user what a rule did not do, and why.
   void Note(std::string text) { notes_.push_back(std::move(text)); }
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -61,35 +61,35 @@ class Rewriter {
       std::string_view op, absl::Span<const ValueId> operands,
       AttrMap attrs = {});
   ValueId Constant(const Tensor& value);
-  // A new weight input with data.
+  // Adds a weight input with data.
   ValueId Weight(std::string_view name, const Tensor& data);
-  // A new input as the weight `like`, but of another type and origin; `data`:
+  // Adds an input as the weight `like`, but of another type and origin; `data`:
   // as it is given, null where there is none.
   ValueId PartOfWeight(ValueId like, std::string_view name, const Type& type,
                        std::shared_ptr<const WeightOrigin> origin,
                        const Tensor* data);
-  // The input of a value that is one.
+  // Returns the input of a value that is one.
   const Input& input(ValueId value) const { return inputs_[input_of_[value]]; }
-  // The data of a weight input as it is given, also where it changes from step
-  // to step; null where there is none.
+  // Returns the data of a weight input as it is given, also where it changes
+  // from step to step; null where there is none.
   const Tensor* GivenData(ValueId value) const;
 
-  // `value` reshaped; adds no op if it has that shape.
+  // Returns `value` reshaped; adds no op if it has that shape.
   absl::StatusOr<ValueId> Reshape(ValueId value, const Shape& shape);
   absl::StatusOr<ValueId> Transpose(ValueId value, const Ints& perm);
 
   const Type& type(ValueId value) const { return values_[value].type; }
-  // The op that defines it; null for inputs.
+  // Returns the op that defines it; null for inputs.
   const Op* Def(ValueId value) const;
-  // The same where that op has the name, else null.
+  // Returns the same if that op has the name, else null.
   const Op* Def(ValueId value, std::string_view op) const;
-  // Data known at compile time: of a constant op or of a weight input with
-  // data, else null.
+  // Returns data known at compile time: of a constant op or of a weight input
+  // with data, else null.
   const Tensor* Data(ValueId value) const;
   const std::string& name(ValueId value) const { return values_[value].name; }
   bool is_weight(ValueId value) const;
   const Fact& fact(ValueId value) { return facts_.Of(value); }
-  // Whether all elements are equal, and to what.
+  // Returns whether all elements are equal, and sets `number` to their value.
   bool Uniform(ValueId value, double* number) {
     return facts_.Of(value).IsUniform(number);
   }
@@ -104,7 +104,7 @@ class Rewriter {
   std::vector<ValueId> Append(Op op, std::vector<Type> types, const Fact& fact);
   const Op* FindEqual(const Op& op, size_t hash) const;
   std::string UniqueInputName(std::string_view name);
-  // An input as `like`, for the value that it becomes.
+  // Adds an input as `like`, for the value that it becomes.
   ValueId NewInput(std::string name, const Type& type, Input like);
   std::vector<bool> LiveOps() const;
   std::vector<std::string> FinalNames(const std::vector<bool>& live) const;

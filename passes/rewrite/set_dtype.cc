@@ -10,7 +10,8 @@
 namespace asyra {
 namespace {
 
-// The float type of most bytes of weights; of data where there are none.
+// Returns the float type of most bytes of weights; of data where there are
+// none.
 DType MainType(const Program& program) {
   std::map<DType, int64_t> bytes;
   for (bool weights : {true, false}) {

@@ -5,9 +5,9 @@
 
 namespace asyra {
 
-// All elements except NaN are within it, up to rounding; infinite for unknown
-// values, such as the program's data. A float weight without data is assumed to
-// have |x| <= 1e4.
+// Returns a range with all elements except NaN, up to rounding; infinite for
+// unknown values, such as the program's data. A float weight without data is
+// assumed to have |x| <= 1e4.
 Range BoundsOf(Rewriter& in, ValueId value);
 
 }  // namespace asyra

@@ -11,7 +11,7 @@
 namespace asyra {
 namespace {
 
-// Of the search for an order on the whole program.
+// Steps of the search for an order on the whole program.
 constexpr int kMostSteps = 500;
 
 absl::StatusOr<Program> Tiled(const Program& program,
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<AblationRow>> Ablation(
                            OrderBy(scheduler, trial, context.costs, search));
     ApplyOrder(trial, order);
     AblationRow row = RowOf("+tile+reorder", trial, context);
-    // As in a schedule, merges are kept if they pay in the order that is found
+    // Keeps merges, as a schedule does, if they pay in the order that is found
     // for them.
     if (bucket) {
       bool pays = row.result.makespan_us <= rows.back().result.makespan_us;

@@ -18,10 +18,11 @@ struct AblationRow {
   int64_t device_bytes = 0;  // MemoryReport
 };
 
-// Of a local program: the baseline, tiled, its tiles reordered, and merged
-// where that pays. `tiles` as in the options, or for 0 the largest number from
-// 2 to kMostTiles that is possible, along the dimension of the options, or for
-// "auto" the first possible one. Memory limits are ignored.
+// Simulates variants of a local program: the baseline, tiled, its tiles
+// reordered, and merged where that pays. `tiles` as in the options, or for 0
+// the largest number from 2 to kMostTiles that is possible, along the dimension
+// of the options, or for "auto" the first possible one. Memory limits are
+// ignored.
 // Errors: no cost model; the program cannot be tiled, with the reason.
 absl::StatusOr<std::vector<AblationRow>> Ablation(
     const Program& program, const ScheduleOptions& options,

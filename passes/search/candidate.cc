@@ -15,7 +15,8 @@
 namespace asyra {
 namespace {
 
-// The part of it that remains for the values of the candidate.
+// Returns the options with the part of the memory that remains for the values
+// of the candidate.
 OrderSearchOptions OfValues(OrderSearchOptions search,
                             const Candidate& candidate,
                             const CostModel& costs) {
@@ -77,7 +78,7 @@ void TellJoined(const std::vector<std::string>& texts, Candidate* candidate) {
   }
 }
 
-// Rejected merges: the first, and how many more.
+// Tells rejected merges: the first, and how many more.
 void TellRejected(const std::vector<std::string>& texts, Candidate* candidate) {
   if (texts.empty()) return;
   candidate->remarks.push_back(fmt::format(
@@ -148,7 +149,7 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
   naming.candidate = plan.name;
   Pipeline passes = plan.structure;
   absl::c_copy(plan.attributes, std::back_inserter(passes));
-  // What is printed or written is that of every candidate.
+  // All candidates run their passes anew if these print or write something.
   if (TellsPasses(manager)) {
     passed = nullptr;
   } else {

@@ -26,7 +26,8 @@ struct CandidatePlan {
   std::string name;  // "2 tiles along the batch"
   int tiles = 1;
   bool early = true;  // collectives start as early as they can
-  // From the local program: its ops and their streams, then their attributes.
+  // Passes from the local program: its ops and their streams, then their
+  // attributes.
   Pipeline structure, attributes;
   size_t begin = 0;     // passes of `structure` that PlanOf has put there
   bool joined = false;  // some small collectives are
@@ -36,7 +37,7 @@ struct CandidatePlan {
   OrderRule rule;         // tried first by the search
 };
 
-// What a plan begins with: the program is cut into tiles along `dim`, if they
+// The beginning of a plan: the program is cut into tiles along `dim`, if they
 // are two or more, and collectives start as early as possible if `early`; then
 // come passes that are `taken` (ScheduleOptions).
 struct PlanBegin {
@@ -47,7 +48,7 @@ struct PlanBegin {
 };
 CandidatePlan PlanOf(std::string name, const PlanBegin& begin = {});
 
-// The plan without what it decides so; none if it decides nothing of it.
+// Returns the plan without this decision; none if it does not take it.
 std::optional<CandidatePlan> Without(const Decision& decision,
                                      const CandidatePlan& plan);
 
@@ -56,16 +57,17 @@ struct Candidate {
   Program program;  // stage scheduled; its order is found.best.order
   OrderSearchResult found;
   std::vector<std::string> remarks;
-  // Of the capacity, for what the program does not show: values of layers that
-  // were cut (shorten.h).
+  // The part of the capacity for what the program does not show: values of
+  // layers that were cut (shorten.h).
   int64_t cut_bytes = 0;
 };
 
-// What it leaves of a device's capacity; 0, no limit, stays 0.
+// Returns what the candidate leaves of a device's capacity; 0, no limit, stays
+// 0.
 int64_t CapacityLeft(int64_t capacity_bytes, const Candidate& candidate);
 
-// What passes made of one program, by their text: plans of a search begin with
-// the same passes, or differ in their order alone.
+// Programs that passes made of one program, by the text of these passes: plans
+// of a search begin with the same passes, or differ in their order alone.
 using PassCache = std::map<std::string, Program>;
 
 // Carries out the plan, with `steps` of order search. `cut_bytes` is that of

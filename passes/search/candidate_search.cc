@@ -14,21 +14,22 @@ namespace {
 
 // Steps for a first look at a candidate.
 constexpr int kFirstLook = 24;
-// For one of a longer program, whose best rule the search has found.
+// Steps for one of a longer program, whose best rule the search has found.
 constexpr int kLookAtWhole = 8;
-// How many candidates are tried with tiles merged.
+// The number of candidates that are tried with tiles merged.
 constexpr size_t kBucketed = 2;
 // Steps of the search for each set of merged tiles.
 constexpr int kStepsOfWindow = 100;
-// How much slower than tiled ones a candidate without tiles may be at first for
-// decisions to be tried on it: what it cannot hide, they do not hide either.
+// The most by which a candidate without tiles may be slower than tiled ones at
+// first for decisions to be tried on it: what it cannot hide, they do not hide
+// either.
 constexpr double kUntiledMargin = 1.05;
-// How many candidates are tried with collectives joined, and the share of steps
-// that each gets in addition: one in so many.
+// The number of candidates that are tried with collectives joined, and the
+// share of steps that each gets in addition: one in so many.
 constexpr size_t kJoined = 2;
 constexpr int kShareOfJoins = 20;
 
-// The runs of these passes in a plan, as text.
+// Returns the runs of these passes in a plan, as text.
 std::string RunsOf(absl::Span<const std::string_view> passes,
                    const CandidatePlan& plan) {
   Pipeline runs;
@@ -40,7 +41,7 @@ std::string RunsOf(absl::Span<const std::string_view> passes,
   return ToString(runs);
 }
 
-// The sorted candidates on which a decision is tried.
+// Returns the sorted candidates on which a decision is tried.
 std::vector<const Candidate*> BasesOf(
     const Decision& decision, const std::vector<Candidate>& candidates) {
   std::vector<const Candidate*> bases;
@@ -172,7 +173,7 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::FirstCandidates(
   return candidates;
 }
 
-// Along the requested dimension, or the first that can be tiled.
+// Tiles along the requested dimension, or the first that can be tiled.
 absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
   absl::Status status;
   for (const std::string& dim : TileDimsToTry(options_)) {
@@ -264,8 +265,8 @@ absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
   return absl::OkStatus();
 }
 
-// A short search of every setting on every base; the full search continues with
-// the best.
+// Runs a short search of every setting on every base; the full search continues
+// with the best.
 absl::Status CandidateSearch::Try(const Decision& decision,
                                   std::vector<Candidate>* candidates,
                                   int steps) {
@@ -291,7 +292,8 @@ absl::Status CandidateSearch::Try(const Decision& decision,
   return absl::OkStatus();
 }
 
-// On the candidate without tiles and on the best, in addition to what there is.
+// Tries a decision on the candidate without tiles and on the best, in addition
+// to what there is.
 absl::Status CandidateSearch::TryExtra(const Decision& decision,
                                        std::vector<Candidate>* candidates,
                                        int steps) {

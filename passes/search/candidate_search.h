@@ -18,14 +18,15 @@
 
 namespace asyra {
 
-// The fastest first.
+// Sorts candidates, the fastest first.
 void SortCandidates(std::vector<Candidate>* candidates);
 
 class CandidateSearch {
  public:
-  // For the local `program`, of which layers with values of `cut_bytes` were
-  // cut (shorten.h). `capacity_bytes` of a device, 0: no limit; all other
-  // arguments outlive this. `steps` counts the orders that are simulated.
+  // Searches for the local `program`, of which layers with values of
+  // `cut_bytes` were cut (shorten.h). `capacity_bytes` of a device, 0: no
+  // limit; all other arguments outlive this. `steps` counts the orders that are
+  // simulated.
   CandidateSearch(const Program& program, int64_t cut_bytes,
                   const ScheduleOptions& options, int64_t capacity_bytes,
                   PassContext& context, int* steps)
@@ -42,16 +43,16 @@ class CandidateSearch {
   CandidateSearch(const CandidateSearch&) = delete;
   CandidateSearch& operator=(const CandidateSearch&) = delete;
 
-  // What the search begins with: a candidate for each number of tiles that the
-  // options allow, two or more, and one without tiles for a training step,
-  // whose weight gradients and gathers of parameters hide collectives without
-  // any. Numbers that are not possible are added to `uncut`, or are an error if
-  // the options ask for them.
+  // Returns the candidates with which the search begins: one for each number of
+  // tiles that the options allow, two or more, and one without tiles for a
+  // training step, whose weight gradients and gathers of parameters hide
+  // collectives without any. Numbers that are not possible are added to
+  // `uncut`, or are an error if the options ask for them.
   absl::StatusOr<std::vector<Candidate>> FirstCandidates(
       std::vector<ScheduleChoice>* uncut);
 
-  // The best of a short search of each candidate without tiles and tiled, and
-  // of the best of them with each decision taken.
+  // Returns the best of a short search of each candidate without tiles and
+  // tiled, and of the best of them with each decision taken.
   absl::StatusOr<Merit> FirstLook();
 
   // Continues the search of `first` for about so many steps in all, and returns
@@ -60,8 +61,8 @@ class CandidateSearch {
   absl::StatusOr<std::vector<Candidate>> Round(int steps,
                                                std::vector<Candidate>* first);
 
-  // A short search of the candidate that `plan` makes of a program, this or
-  // another one, always the same.
+  // Runs a short search of the candidate that `plan` makes of a program, this
+  // or another one, always the same.
   absl::StatusOr<Candidate> Make(const Program& program,
                                  const CandidatePlan& plan);
   // Continues the search for so many steps.
@@ -80,17 +81,17 @@ class CandidateSearch {
   bool Searching() const { return options_.scheduler == "auto"; }
   // Says what it does next, and how far the search is.
   void Tell(const std::string& what) const;
-  // About how many candidates a round makes from these.
+  // Returns about how many candidates a round makes from these.
   size_t CandidatesOfRound(const std::vector<Candidate>& first,
                            bool merges) const;
-  // At the beginning of a round.
+  // Tells how many candidates are expected, at the beginning of a round.
   void ExpectRounds(const std::vector<Candidate>& first);
   // Tells how many candidates are expected in all.
   void Expect(size_t candidates) {
     tally_->expected += candidates - expected_;
     expected_ = candidates;
   }
-  // A candidate was made, or refused.
+  // Counts a candidate that was made, or refused.
   void CountOne() {
     ++made_;
     ++tally_->made;
@@ -98,12 +99,12 @@ class CandidateSearch {
   }
   // Counts a candidate; `whole`: of the program with all layers.
   void Count(const Candidate& candidate, bool whole);
-  // Whether options and machine leave this decision to the search.
+  // Returns whether options and machine leave this decision to the search.
   bool IsOpen(const Decision& decision) const;
   OrderSearchOptions Steps(int steps) const {
     return {.steps = steps, .memory_bytes = capacity_bytes_};
   }
-  // Of the values of `candidate`, as BucketOptions has it.
+  // Returns the memory for the values of `candidate`, as BucketOptions has it.
   int64_t ValueBytesOf(const Candidate& candidate) const;
   absl::StatusOr<Candidate> Tiled(int tiles);
   TileBucketing* BucketingOf(const Candidate& tiled);
@@ -113,7 +114,7 @@ class CandidateSearch {
                    int steps);
   absl::Status TryExtra(const Decision& decision,
                         std::vector<Candidate>* candidates, int steps);
-  // Try on `bases`; what comes out is added to `candidates`.
+  // Tries the decision on `bases`; adds the results to `candidates`.
   absl::Status AddTried(const Decision& decision, std::vector<Candidate>* bases,
                         int steps, std::vector<Candidate>* candidates);
   absl::Status TryJoins(std::vector<Candidate>* candidates, int steps);
@@ -129,7 +130,7 @@ class CandidateSearch {
   PassContext& context_;
   const std::shared_ptr<SearchTally> tally_;
   int& steps_;
-  // Of the tiled candidates, by name.
+  // The bucketings of the tiled candidates, by name.
   std::map<std::string, std::unique_ptr<TileBucketing>> bucketings_;
   // The candidate without tiles, and with collectives joined, if that pays:
   // the same in all rounds.

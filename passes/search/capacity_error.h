@@ -8,12 +8,12 @@
 
 namespace asyra {
 
-// The error where a device has `capacity_bytes` and the smallest schedule takes
-// `least_bytes`, which are told in GiB, rounded up.
+// Returns the error where a device has `capacity_bytes` and the smallest
+// schedule takes `least_bytes`, which are told in GiB, rounded up.
 absl::Status NothingFits(int64_t capacity_bytes, int64_t least_bytes);
 
-// The `least_bytes` of such an error as it was made, without a place in front
-// of it; none of another one.
+// Returns the `least_bytes` of such an error as it was made, without a place in
+// front of it; none of another one.
 std::optional<int64_t> LeastBytes(const absl::Status& status);
 
 }  // namespace asyra

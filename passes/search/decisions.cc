@@ -48,20 +48,21 @@ absl::Span<const Decision> Decisions() {
        .costs_memory = true,
        .tried = 3,
        .kept = 2},
-      // As with margins below: one without tiles waits more, and is as fast as
-      // tiled ones when its collectives need no SMs.
+      // A candidate without tiles waits more, as with margins below, and is as
+      // fast as tiled ones when its collectives need no SMs.
       {.pass = "use_copy_engines",
        .settings = {{", copy engines", MakePass("use_copy_engines")}},
        .best_of_each = {"tile", "lay_out_streams"},
        .kept = 3},
-      // What waits most for SMs gains most by a margin, and may be far from
-      // the fastest without one.
+      // The candidate that waits most for SMs gains most by a margin, and may
+      // be far from the fastest without one.
       {.pass = "leave_sm_margin",
        .settings = SmMargins(),
        .is_for = HasPersistentGemms,
        .best_of_each = {"tile", "use_copy_engines"},
        .kept = 2},
-      // Where forward waits much, as for experts, all of its tiles hide more.
+      // All tiles of forward hide more where forward waits much, as for
+      // experts.
       {.pass = "separate_phases",
        .settings = {{", phases apart", MakePass("separate_phases")}},
        .moves_ops = true,
@@ -69,7 +70,8 @@ absl::Span<const Decision> Decisions() {
        .is_for = HasPhases,
        .tried = 1,
        .kept = 1},
-      // What is not hidden costs least in one kernel; tiles would cut it.
+      // A reduction that is not hidden costs least in one kernel; tiles would
+      // cut it.
       {.pass = "fuse_reductions",
        .settings = {{", reductions in one kernel with their rows",
                      MakePass("fuse_reductions")}},

@@ -1,6 +1,6 @@
-// What is decided of a tiled program beside its order: which streams it has,
-// what carries its collectives, how many SMs its matmuls leave. Each decision
-// is a pass with some settings, and one record here. The search walks the list
+// Decisions on a tiled program beside its order: the streams it has, the
+// carriers of its collectives, the SMs that its matmuls leave. Each decision is
+// a pass with some settings, and one record here. The search walks the list
 // (candidate_search.h), and a plan holds the passes that were decided on
 // (candidate.h): neither knows a decision by name.
 //
@@ -38,32 +38,34 @@ struct Setting {
 struct Decision {
   std::string_view pass;
   std::vector<Setting> settings;
-  // Whether its pass moves ops to other streams; else it sets attributes, which
+  // True if its pass moves ops to other streams; else it sets attributes, which
   // come after everything that changes ops.
   bool moves_ops = false;
-  // Whether it makes other ops of some, or orders the text anew; `moves_ops` is
+  // True if it makes other ops of some, or reorders the program; `moves_ops` is
   // set too.
   bool changes_ops = false;
-  // Whether values then share fewer bytes: on several streams, less is ordered.
+  // True if values then share fewer bytes: on several streams, less is ordered.
   bool costs_memory = false;
-  // Whether it can pay for a program on a machine; null: for any.
+  // Returns whether it can pay for a program on a machine; null: for any.
   bool (*is_for)(const Program& program, const Machine& machine) = nullptr;
-  // How many of the best candidates it is tried on; 0: on the best of each that
+  // The number of best candidates it is tried on; 0: the best of each that
   // differ in the passes of `best_of_each`.
   size_t tried = 0;
   std::vector<std::string_view> best_of_each;
-  // How many of what comes out are searched further.
+  // The number of results that are searched further.
   size_t kept = 0;
-  // Tried on the candidate without tiles too, in addition to everything else.
+  // True if it is tried on the candidate without tiles too, in addition to
+  // everything else.
   bool is_extra = false;
-  // Only if the options open it (ScheduleOptions::opened).
+  // True if it is tried only when the options open it
+  // (ScheduleOptions::opened).
   bool on_request = false;
 };
 
-// In the order in which they are tried.
+// Returns the decisions in the order in which they are tried.
 absl::Span<const Decision> Decisions();
 
-// The passes of decisions that `text` names (name_list.h). Error:
+// Returns the passes of decisions that `text` names (name_list.h). Error:
 // InvalidArgument for what is none.
 absl::StatusOr<std::vector<std::string>> DecisionsNamed(
     const std::string& text);

@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// All that computes, alone.
+// Returns the time of all ops that compute, alone.
 double ComputeUs(const Program& program, const CostModel& costs) {
   double sum = 0;
   for (const OpCost& cost : EstimateCosts(program, costs)) {

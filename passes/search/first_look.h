@@ -9,8 +9,8 @@
 
 namespace asyra {
 
-// The best that a first look finds: a few orders of the program of few layers
-// for each decision, and the computation of the layers left out, alone.
+// Returns the best that a first look finds: a few orders of the program of few
+// layers for each decision, and the computation of the layers left out, alone.
 // Programs that do the same compare by it, before one of them is searched.
 // `steps`, unless null, counts the orders. Errors: InvalidArgument where the
 // program does not cut into the tiles asked for.

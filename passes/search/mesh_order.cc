@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kLayers = 2;
 
-// How groups over each set of axes, in the order of `names`, are placed on
-// hosts. Equal for orders that cost the same.
+// Returns the placement on hosts of groups over each set of axes, in the order
+// of `names`. Equal for orders that cost the same.
 std::string Placement(const Mesh& mesh, const Mesh& names, int gpus_per_host) {
   std::string placement;
   for (int set = 1; set < 1 << names.num_axes(); ++set) {
@@ -33,7 +33,7 @@ std::string Placement(const Mesh& mesh, const Mesh& names, int gpus_per_host) {
   return placement;
 }
 
-// That cost different things; `mesh` itself is the first.
+// Returns orders of the axes that differ in cost; `mesh` itself is the first.
 absl::StatusOr<std::vector<Mesh>> Orders(const Mesh& mesh, int gpus_per_host) {
   std::vector<int> order(mesh.num_axes());
   std::iota(order.begin(), order.end(), 0);

@@ -9,20 +9,21 @@
 
 namespace asyra {
 
-// The model's mesh with its axes in the order of the shortest unscheduled step,
-// simulated with a few layers; among equals the given order. Orders that put
-// the same devices on the same hosts are tried once. `model` has stage global.
-// Returns the mesh unchanged if all devices fit one host or no order can be
-// sharded. A remark states the choice.
+// Returns the model's mesh with its axes in the order of the shortest
+// unscheduled step, simulated with a few layers; among equals the given order.
+// Orders that put the same devices on the same hosts are tried once. `model`
+// has stage global. Returns the mesh unchanged if all devices fit one host or
+// no order can be sharded. A remark states the choice.
 absl::StatusOr<Mesh> LowestCostOrder(const CompileOptions& options,
                                      const Program& model,
                                      const Machine& machine,
                                      PassContext& context);
 
-// A model of stage global with a few of its layers, which represent the others.
+// Returns a model of stage global with a few of its layers, which represent the
+// others.
 Program ShortTrial(const Program& model);
 
-// Of the weights that a device holds.
+// Returns the bytes of the weights that a device holds.
 int64_t WeightBytes(const Program& partitioned);
 
 // The step of a program of stage global over its mesh, partitioned but not

@@ -11,7 +11,8 @@
 namespace asyra {
 namespace {
 
-// More memory than the device has, and more than the program it would replace.
+// Returns whether it takes more memory than the device has, and more than the
+// program it would replace.
 bool TakesTooMuch(const Program& program, const SimResult& simulated,
                   const Program& own, const SimResult& own_simulated,
                   const Machine& machine, int64_t capacity_bytes) {

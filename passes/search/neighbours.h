@@ -13,7 +13,7 @@
 
 namespace asyra {
 
-// How programs are compared on a machine.
+// The rules by which programs are compared on a machine.
 struct ReplayRules {
   CostOptions costs;
   bool measured_only = false;  // the cost of every op is known
@@ -48,9 +48,9 @@ struct FoundSchedule {
   double noise = 0;     // CompileResult
 };
 
-// Which of `others` is fastest on the machine of `own`, and faster than it, by
-// the rules of AdoptFaster. All have the same model and options, except for the
-// machine's.
+// The fastest of `others` on the machine of `own`, if it is faster than `own`
+// by the rules of AdoptFaster. All have the same model and options, except for
+// the machine's.
 struct FasterSchedule {
   size_t index;  // in `others`
   SimResult simulated;

@@ -19,22 +19,25 @@
 namespace asyra {
 namespace {
 
-// Of the short program, as that of the schedule search.
+// Layers of the short program, as in the schedule search.
 constexpr int kLayers = 4;
-// What that is cut from; more than these, so that both have equal layers.
+// Layers of the program that it is cut from; more than these, so that both have
+// equal layers.
 constexpr int kFewerLayers = 2 * kLayers;
 // Orders that are simulated for a estimate.
 constexpr int kStepEstimates = 12;
-// Of the bytes that are not resident, for gaps between values in the arena.
+// The share of the bytes that are not resident for gaps between values in the
+// arena.
 constexpr double kGaps = 0.05;
 // Classes that are tried, the largest, and what these take at least; the others
 // are kept.
 constexpr size_t kMostClasses = 24;
 constexpr int64_t kLeastBytes = 64 << 10;
-// So that what costs nothing by the estimate is still better kept.
+// The least loss of a class, so that it is still better kept if it costs
+// nothing by the estimate.
 constexpr double kLeastLossUs = 0.01;
 
-// The first so many are tried.
+// Returns the number of classes, the first, that are tried.
 int CountTried(const Stash& stash) {
   size_t count = 0;
   while (count < std::min(kMostClasses, stash.classes().size()) &&
@@ -130,7 +133,7 @@ absl::StatusOr<Program> RecomputeSearch::Drop(const ClassSet& classes,
   return RecomputeOps(program, stash, OpsOf(classes, stash));
 }
 
-// Of few layers.
+// Estimates a step of few layers.
 absl::StatusOr<StepEstimate> RecomputeSearch::Estimate(
     const ClassSet& dropped) {
   auto known = estimates_.find(dropped);
@@ -157,7 +160,8 @@ absl::StatusOr<StepEstimate> RecomputeSearch::EstimateOf(
   }
   for (bool early : {false, true}) {
     CandidatePlan plan = PlanOf("estimate", {.early = early});
-    // As most schedules do where they can; without, collectives wait for SMs.
+    // Most schedules use copy engines where they can; without, collectives wait
+    // for SMs.
     if (early) plan.attributes.push_back(MakePass("use_copy_engines"));
     ASYRA_ASSIGN_OR_RETURN(
         Candidate candidate,
@@ -179,7 +183,7 @@ absl::StatusOr<StepEstimate> RecomputeSearch::EstimateOf(
   return estimate;
 }
 
-// Of the whole program.
+// Returns the choice for the whole program.
 absl::StatusOr<RecomputeChoice> RecomputeSearch::ChoiceOf(
     const ClassSet& dropped) {
   RecomputeChoice choice;
@@ -202,7 +206,7 @@ absl::StatusOr<StepEstimate> RecomputeSearch::WholeEstimate(
   return estimate;
 }
 
-// What each class alone loses and saves.
+// Estimates what each class alone loses and saves.
 absl::Status RecomputeSearch::ValueEach() {
   if (!lost_us_.empty()) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(StepEstimate kept, Estimate({}));
@@ -219,7 +223,8 @@ absl::Status RecomputeSearch::ValueEach() {
   return absl::OkStatus();
 }
 
-// All but those that are worth most to keep in what is left when nothing is.
+// Returns all classes but those that are worth most to keep in what is left
+// when nothing is.
 absl::StatusOr<RecomputeSearch::ClassSet> RecomputeSearch::DropByKnapsack() {
   ClassSet dropped;
   for (int c = 0; c < count_; ++c) {

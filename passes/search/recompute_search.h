@@ -34,7 +34,7 @@ struct StepEstimate {
   double ops_us = 0;         // of all ops, one after the other
   int64_t device_bytes = 0;  // in the program's own order
 
-  // Expected after a long search.
+  // Returns the makespan expected after a long search.
   double expected_us() const { return (makespan_us + bound_us) / 2; }
 };
 
@@ -43,7 +43,8 @@ struct RecomputeReport {
   int count = 0;                    // of their ops
   StepEstimate kept, dropped;       // without and with computing again
 
-  // The part of what runs again that the schedule hides, between 0 and 1.
+  // Returns the part of what runs again that the schedule hides, between 0 and
+  // 1.
   double Hidden() const;
 };
 
@@ -54,35 +55,37 @@ struct RecomputeChoice {
 
 class RecomputeSearch {
  public:
-  // Of a local program, before it is `fuse`d, which outlives this. Needs
-  // context.costs. What was estimated once is known to all calls.
+  // Takes a local program before it is fused; `fuse` outlives this. Needs
+  // context.costs. Estimates are shared by all calls.
   RecomputeSearch(Program program, const Pipeline& fuse, PassContext context);
   RecomputeSearch(const RecomputeSearch&) = delete;  // it refers to its program
 
-  // Without the classes of these names (ReadStashNames), or "all".
+  // Computes the classes of these names (ReadStashNames) again, or "all".
   absl::StatusOr<RecomputeChoice> Without(const std::string& names);
 
-  // What the step that keeps all takes beyond `capacity_bytes` of a device; 0
-  // or less if it fits.
+  // Returns the bytes that the step that keeps all takes beyond
+  // `capacity_bytes` of a device; 0 or less if it fits.
   absl::StatusOr<int64_t> MissingBytes(int64_t capacity_bytes);
 
-  // Of the whole step.
+  // Returns the estimate of the whole step that keeps all.
   absl::StatusOr<StepEstimate> KeepsAll() {
     return WholeEstimate({}, program_);
   }
 
-  // The least loss with which the step fits into `capacity_bytes` of a device
-  // (0: any); what takes least memory if none fits. None if all can be kept, or
-  // there is nothing that could be computed again: it is no training step.
+  // Returns the choice of least loss with which the step fits into
+  // `capacity_bytes` of a device (0: any); what takes least memory if none
+  // fits. None if all can be kept, or there is nothing that could be computed
+  // again: it is no training step.
   absl::StatusOr<std::optional<RecomputeChoice>> Fit(int64_t capacity_bytes);
 
  private:
   using ClassSet = std::set<int>;  // indices of stash_.classes()
 
-  // What values may take beside what stays.
+  // Returns the bytes that values may take beside what stays.
   int64_t BytesForValues(int64_t capacity_bytes) const;
   bool Fits(const StepEstimate& estimate) const;
-  // Their ops in the program of `stash`, which may have fewer layers.
+  // Returns the ops of the classes in the program of `stash`, which may have
+  // fewer layers.
   std::set<int> OpsOf(const ClassSet& classes, const Stash& stash) const;
   absl::StatusOr<Program> Drop(const ClassSet& classes, const Program& program,
                                const Stash& stash) const;
@@ -103,16 +106,16 @@ class RecomputeSearch {
   const Pipeline& fuse_;
   const PassContext context_;
   const Stash stash_;
-  // What is estimated: of some more layers than an estimate has, so that ops
-  // are dropped and layers cut from little. `cut_share_` is how many times as
-  // many bytes are cut from the whole program.
+  // The program that is estimated: it has some more layers than an estimate, so
+  // that ops are dropped and layers cut from a small program. `cut_share_` is
+  // how many times as many bytes are cut from the whole program.
   const Program fewer_layers_;
   const Stash fewer_stash_;
   const double cut_share_;
   const int count_;  // of the classes, the first, that are tried
   const int64_t resident_bytes_;
   int64_t values_bytes_ = 0;  // what may be live beside these; 0: any number
-  // Of few layers, and of the whole program.
+  // Estimates of few layers, and of the whole program.
   std::map<ClassSet, StepEstimate> estimates_, whole_;
   std::vector<double> lost_us_;       // by class
   std::vector<int64_t> saved_bytes_;  // by class

@@ -10,8 +10,8 @@
 namespace asyra {
 namespace {
 
-// Whether the programs have one mesh, and equal types of what is not given anew
-// at each step.
+// Returns whether the programs have one mesh, and equal types of what is not
+// given anew at each step.
 bool KeepsSameTypes(const Program& a, const Program& b) {
   return a.mesh == b.mesh && absl::c_all_of(b.inputs, [&](const Input& input) {
            ValueId value = a.FindValue(b.value_name(input.value));

@@ -21,8 +21,8 @@ inline bool IsFaster(const RunnerUp& a, const RunnerUp& b) {
   return a.makespan_us < b.makespan_us;
 }
 
-// Of `others` the fastest `most`, each another program, that can take the place
-// of `program`: over its mesh, where need be with the same axes split
+// Returns the fastest `most` of `others`, each another program, that can take
+// the place of `program`: over its mesh, where need be with the same axes split
 // (ir/split_axes.h), with params, weights and states of the same types.
 absl::StatusOr<std::vector<RunnerUp>> RunnersUpOf(const Program& program,
                                                   std::vector<RunnerUp> others,

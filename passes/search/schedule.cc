@@ -30,13 +30,14 @@ constexpr int kShareOfWhole = 10, kWorkOfWhole = 4;
 constexpr size_t kFollowed = 2;
 // Later rounds rarely gain so much.
 constexpr double kFarBehind = 1.05;
-// How often a candidate that is too large because of gaps between its values is
-// searched again with a lower limit.
+// The number of searches, with a lower limit each, of candidates that are too
+// large because of gaps between their values.
 constexpr int kTightenings = 3;
-// Where the smallest schedule is wanted, plans that are repeated on the whole
-// program, and candidates whose values are placed.
+// Plans that are repeated on the whole program, and candidates whose values are
+// placed, if the smallest schedule is wanted.
 constexpr size_t kSmallestFollowed = 6, kSmallestPlaced = 4;
-// Of the makespan, what that must promise where another candidate fits.
+// The least gain that a candidate must promise where another one fits, as a
+// share of the makespan.
 constexpr double kLeastGain = 0.01;
 
 class Scheduler {
@@ -101,7 +102,7 @@ class Scheduler {
     return search_->FirstCandidates(&result_.candidates);
   }
 
-  // Of those that may be chosen, by all memory of a device.
+  // Takes the smallest of those that may be chosen, by all memory of a device.
   absl::Status TakeSmallest() {
     for (int i : whole_.Smallest(kSmallestPlaced)) {
       WholeCandidate& whole = whole_[i];
@@ -180,7 +181,7 @@ class Scheduler {
       }
       absl::Status followed =
           Follow(candidate.plan, std::move(candidate.remarks));
-      // Its groups were found in an order that the whole program is not in, in
+      // The groups were found in an order that the whole program is not in, in
       // which joining others may make a cycle.
       if (absl::IsInvalidArgument(followed)) {
         result_.candidates.push_back(
@@ -229,7 +230,7 @@ class Scheduler {
     return CompareFastest(/*joined=*/false).status();
   }
 
-  // The index of the one that fits with all memory counted, or -1.
+  // Returns the index of the one that fits with all memory counted, or -1.
   absl::StatusOr<int> CompareFastest(bool joined) {
     for (;;) {
       int fastest = whole_.Fastest(joined);
@@ -383,8 +384,9 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  // Of a device in all, by its arena. To place values in one that is nearly
-  // full takes long, and several candidates may be the same program.
+  // Returns the bytes of a device in all, by its arena. To place values in one
+  // that is nearly full takes long, and several candidates may be the same
+  // program.
   int64_t BytesOf(const Program& program, const SimResult& simulated) {
     auto [known, is_new] = bytes_of_.try_emplace(ToString(program));
     if (is_new) {

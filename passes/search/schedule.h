@@ -22,8 +22,8 @@
 
 namespace asyra {
 
-// Of a local program; context.costs must be there. A candidate replaces the
-// baseline only if it is still faster when costs carry 10 % noise
+// Schedules a local program; context.costs must be given. A candidate replaces
+// the baseline only if it is still faster when costs carry 10 % noise
 // (cost_noise.h), unless the options ask for it.
 // Errors: ResourceExhausted where no candidate fits the capacity given, with
 // the least memory of a device that one takes; InvalidArgument where the
@@ -32,7 +32,7 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);
 
-// Whether an error of Schedule is one of these two.
+// Returns whether an error of Schedule is one of these two.
 bool IsRefusal(const absl::Status& status);
 
 }  // namespace asyra

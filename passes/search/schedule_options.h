@@ -1,4 +1,5 @@
-// What a search for a schedule (schedule.h) tries, and how long.
+// The options of a search for a schedule (schedule.h): what it tries, and how
+// long.
 #pragma once
 
 #include <cstddef>
@@ -34,27 +35,28 @@ struct ScheduleOptions {
   Pipeline taken;
   // Passes of Decisions() (decisions.h) that the search does not try.
   std::vector<std::string> closed;
-  // Those of them that it tries on request alone.
+  // Passes of Decisions() that the search tries on request alone.
   std::vector<std::string> opened;
   // About how many orders are simulated: as many SearchRounds as fit, at least
   // the first. The result depends on it, not on the machine that searches.
   int search_steps = kSearchSteps;
-  // Of another program that does the same, the best after each round: this
-  // search ends after a round where it is far behind it.
+  // Makespans of another program that does the same, the best after each round:
+  // this search ends after a round in which it is far behind.
   std::vector<double> rival_us;
-  // Called with what the first round has found: whether others follow. Empty:
-  // they do.
+  // Called with the makespan that the first round has found; returns whether
+  // other rounds follow. Empty: they do.
   std::function<bool(double us)> goes_on;
   // Memory of a device that the step may use in all (CapacityBytes); 0: no
   // limit. None: the machine's memory, but schedules that do not fit are
   // allowed.
   std::optional<int64_t> capacity_bytes;
-  // Not the fastest schedule is wanted but the one that takes least memory of a
-  // device, of those that a round finds. The capacity does not matter.
+  // True if the schedule is wanted that takes least memory of a device, of
+  // those that a round finds, not the fastest. The capacity does not matter.
   bool smallest = false;
-  // Then other programs are not tried after one that takes no more.
+  // Bytes of a device, with `smallest`: other programs are not tried after one
+  // that takes no more.
   int64_t enough_bytes = 0;
-  // If no schedule fits, schedules without a limit.
+  // True if schedules are made without a limit when none fits.
   bool allow_misfit = false;
   // Passes run on the best schedules before they are compared; may be empty.
   Pipeline streams = StreamPasses();
@@ -62,12 +64,12 @@ struct ScheduleOptions {
   size_t runners_up = 0;       // how many of the others are kept
 };
 
-// The rounds of a search of so many steps, and the steps of each: 200, 800,
-// 4000, 20000, ..., each with those before it five times what these have: 5000
-// steps have three rounds, 1000 have two.
+// Returns the rounds of a search of so many steps, and the steps of each: 200,
+// 800, 4000, 20000, ..., each with those before it five times what these have:
+// 5000 steps have three rounds, 1000 have two.
 std::vector<int> SearchRounds(int steps);
 
-// The dimensions that `tile_dim` means, in this order.
+// Returns the dimensions that `tile_dim` means, in this order.
 std::vector<std::string> TileDimsToTry(const ScheduleOptions& options);
 
 }  // namespace asyra

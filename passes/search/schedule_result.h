@@ -1,4 +1,4 @@
-// What a search for a schedule (schedule.h) finds.
+// The result of a search for a schedule (schedule.h).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct ScheduleChoice {
 // Lower bound: a search cannot distinguish makespans that differ by a smaller
 // share.
 inline constexpr double kLeastNoise = 0.001;
-// For a search of one round, which has no earlier round to compare with.
+// The noise of a search of one round, which has no earlier round to compare
+// with.
 inline constexpr double kNoiseOfOneRound = 0.01;
 
 struct ScheduleResult {
@@ -33,21 +34,21 @@ struct ScheduleResult {
   int steps = 0;             // orders simulated
   bool fits = true;          // in the capacity
   int64_t device_bytes = 0;  // of ScheduleOptions::smallest
-  // Of the best that fits after each round of the search; empty without a
-  // search.
+  // Makespans of the best that fits after each round of the search; empty
+  // without a search.
   std::vector<double> round_us;
   std::vector<ScheduleChoice> candidates;
   // Fastest first, each another program; fewer than asked for where fewer fit.
   std::vector<RunnerUp> runners_up;
 };
 
-// The noise of a search, as a share of the makespan: the gain of its last
-// round, within the bounds given above. Two results that differ by less are a
-// tie.
+// Returns the noise of a search, as a share of the makespan: the gain of its
+// last round, within the bounds given above. Two results that differ by less
+// are a tie.
 double SearchNoise(const std::vector<double>& round_us);
 
-// Of two searches of one program after each round; one that has fewer has its
-// last result from then on.
+// Returns the better of two searches of one program after each round; one that
+// has fewer rounds has its last result from then on.
 std::vector<double> BestOfRounds(std::vector<double> a, std::vector<double> b);
 
 }  // namespace asyra

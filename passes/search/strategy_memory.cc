@@ -1,4 +1,4 @@
-// What of a training step runs again, or in chunks, so that it fits into the
+// Recomputation and chunks of the loss that let a training step fit into the
 // memory of a device.
 #include <algorithm>
 #include <utility>
@@ -12,11 +12,11 @@
 namespace asyra {
 namespace {
 
-// Of the memory, what a schedule takes for which it is worth trying to compute
-// more again, and what that then aims at.
+// Shares of the memory: that of a schedule for which it is worth trying to
+// compute more again, and the one that this then aims at.
 constexpr double kFull = 0.9, kShareForMore = 0.8;
-// Of the memory, what is left where a schedule that is too large is to fit: its
-// gaps may become larger.
+// The share of the memory left where a schedule that is too large is to fit:
+// its gaps may become larger.
 constexpr double kMarginToFit = 0.01;
 // Chunks of the loss that are tried. All tokens run at once where chunks save
 // less than this share of the bytes that are missing.
@@ -25,8 +25,8 @@ constexpr double kLeastSaved = 0.1;
 
 }  // namespace
 
-// Its program with the loss in as many chunks, and recomputed as far, as such a
-// share of the memory asks for, and fused.
+// Returns the strategy's program with the loss in as many chunks, and
+// recomputed as far, as such a share of the memory asks for, and fused.
 absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
     const Strategy& given, double share) {
   auto bytes = static_cast<int64_t>(share * static_cast<double>(Capacity()));
@@ -50,9 +50,9 @@ absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
   return result;
 }
 
-// With the fewest chunks of the loss with which a training step fits as it is,
-// or else the most: if that is faster than all tokens at once, each with what
-// it then has to compute again.
+// Returns the strategy with the fewest chunks of the loss with which a training
+// step fits as it is, or else the most: if that is faster than all tokens at
+// once, each with what it then has to compute again.
 absl::StatusOr<StrategySearch::Strategy> StrategySearch::WithLossChunks(
     const Strategy& strategy, int64_t bytes) {
   if (!options_.train.has_value() || LossChunks() != 0 || bytes == 0 ||
@@ -85,7 +85,7 @@ absl::StatusOr<StrategySearch::Strategy> StrategySearch::WithLossChunks(
   return chunked_us < whole_us ? best : strategy;
 }
 
-// An estimate of the step that computes again what it must, to fit.
+// Returns an estimate of the step that computes again what it must, to fit.
 absl::StatusOr<double> StrategySearch::FittedUs(const Strategy& strategy,
                                                 int64_t bytes) {
   RecomputeSearch& search = RecomputeOf(strategy);
@@ -119,9 +119,9 @@ int64_t StrategySearch::Capacity() const {
       CapacityBytes(/*gib=*/-1, context_.costs->machine()));
 }
 
-// Where a step nearly fills the memory, one that computes more again may leave
-// room for a faster schedule: of the strategy that was fastest, whether that
-// did fit or not.
+// Tries to compute more again where a step nearly fills the memory, which may
+// leave room for a faster schedule: of the strategy that was fastest, whether
+// that did fit or not.
 absl::Status StrategySearch::TryMoreRecompute() {
   if (Recompute() != "auto" || !result_->schedule->fits) {
     return absl::OkStatus();
@@ -160,8 +160,8 @@ const ScheduleChoice* StrategySearch::Chosen() const {
   return chosen == choices.end() ? nullptr : &*chosen;
 }
 
-// Of what it takes, that with which the fastest that does not fit would, if it
-// is faster than what was chosen; else 0.
+// Returns the share of the memory it takes with which the fastest schedule that
+// does not fit would fit, if that is faster than the one chosen; else 0.
 double StrategySearch::ShareToFit(const ScheduleChoice& chosen) const {
   const ScheduleChoice* fastest = nullptr;
   for (const ScheduleChoice& choice : result_->schedule->candidates) {

@@ -15,12 +15,13 @@
 namespace asyra {
 namespace {
 
-// How much slower than the fastest a strategy may be at a first look of which a
-// round is searched, since a round may turn such a difference round, and of how
-// many at most.
+// The most by which a strategy may be slower than the fastest at a first look
+// for a round of it to be searched, since a round may reverse such a
+// difference, and the most strategies of which a round is searched.
 constexpr double kLookMargin = 1.04;
 constexpr size_t kMostSearched = 4;
-// How much slower after a round than the fastest one that is searched on.
+// The most by which a strategy that is searched on may be slower than the
+// fastest after a round.
 constexpr double kGoOn = 1.005;
 
 using Look = std::optional<Merit>;
@@ -30,7 +31,7 @@ bool IsBefore(const Look& a, const Look& b) {
   return a.has_value() && a->BetterThan(*b);
 }
 
-// Behind one that fits.
+// Returns whether a look is behind one that fits.
 bool IsBehind(const Look& look, const Look& fastest) {
   return !look.has_value() || !look->fits ||
          look->makespan_us > kLookMargin * fastest->makespan_us;
@@ -118,7 +119,7 @@ absl::Status StrategySearch::TryRanked() {
   }
   std::vector<const Strategy*> close;
   const std::optional<Merit>& least = looked_[0].look;
-  // Where nothing fits yet, any of them may.
+  // Any of them may fit if nothing does yet.
   bool all = !least.has_value() || !least->fits;
   for (const Strategy& strategy : looked_) {
     bool is_close =
@@ -158,9 +159,9 @@ absl::Status StrategySearch::TryFrom(size_t k,
   return tried_others ? absl::OkStatus() : TryFrom(k + 1, close, least_us);
 }
 
-// Of the fastest at a first look and the same with reduce_scatters decomposed
-// the faster one stays; both, where whole ones may become parts of overlaps,
-// which a first look does not try.
+// Keeps the faster of the fastest at a first look and the same with
+// reduce_scatters decomposed; both, where whole ones may become parts of
+// overlaps, which a first look does not try.
 absl::Status StrategySearch::LookAtDecomposed() {
   size_t before = looked_.size();
   std::string whole = looked_[0].name;
@@ -177,7 +178,7 @@ absl::Status StrategySearch::LookAtDecomposed() {
   return absl::OkStatus();
 }
 
-// By a first look.
+// Rejects a strategy by a first look.
 void StrategySearch::Reject(const Strategy& slower, const Strategy& fastest) {
   Reject(slower.name.empty() ? kOwnName : slower.name,
          Invalid("{}", WhyBehind(slower.look, fastest.look)));

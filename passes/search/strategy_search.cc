@@ -16,8 +16,8 @@
 namespace asyra {
 namespace {
 
-// Of the steps, the part that decomposed reductions get: a quarter of them
-// finds nearly as much, and another strategy costs less time.
+// The part of the steps that decomposed reductions get: a quarter of them finds
+// nearly as much, and another strategy costs less time.
 constexpr int kDecomposedShare = 4;
 // The part that each other level of ZeRO gets.
 constexpr int kZeroShare = 4;
@@ -80,7 +80,8 @@ absl::Status StrategySearch::Run() {
   return absl::OkStatus();
 }
 
-// That of the program that was taken, also for those before it was scheduled.
+// Takes the costs and the mesh of the program that was taken, also for those
+// before it was scheduled.
 absl::Status StrategySearch::TakeMesh() {
   context_.own_costs = own_costs_;
   if (own_costs_ == nullptr) return absl::OkStatus();
@@ -159,8 +160,8 @@ bool StrategySearch::ZeroIsOpen() const {
   });
 }
 
-// With the collectives around norms that are best so far. Level 1 has no
-// advantage over 2. The fastest of the others is also tried with
+// Tries levels of ZeRO with the collectives around norms that are best so far.
+// Level 1 has no advantage over 2. The fastest of the others is also tried with
 // reduce_scatters decomposed.
 absl::Status StrategySearch::TryZeroLevels(
     const std::string& first_tp_strategy) {
@@ -182,7 +183,7 @@ absl::Status StrategySearch::OfferZeroLevels(
                          ? ""
                          : "tp-strategy " + tp_strategy + ", ";
   for (const std::string& level : levels) {
-    // As the plan's estimate has chosen it.
+    // The plan's estimate has chosen this level.
     if (sharded_.contains({tp_strategy, std::stoi(level)})) continue;
     if (IsSmallEnough()) continue;
     Strategy strategy{.name = with + "zero " + level,
@@ -227,7 +228,7 @@ absl::Status StrategySearch::TryDecomposed(
       name);
 }
 
-// Whether some collective is over several devices of several hosts.
+// Returns whether some collective is over several devices of several hosts.
 bool StrategySearch::SpansHosts(const Program& program) const {
   return absl::c_any_of(program.ops, [&](const Op& op) {
     if (!op.is_collective()) return false;

@@ -41,15 +41,15 @@
 
 namespace asyra {
 
-// Values of tp_strategy that are compared on `mesh`: the one asked for, or what
-// the options leave open.
+// Returns the values of tp_strategy that are compared on `mesh`: the one asked
+// for, or what the options leave open.
 std::vector<std::string> TpStrategies(const ShardingOptions& options,
                                       const Mesh& mesh);
 
 class StrategySearch {
  public:
-  // All outlive this. result->program is what is sharded, if its stage is
-  // global, and scheduled.
+  // Takes arguments that all outlive this. result->program is what is sharded,
+  // if its stage is global, and scheduled.
   StrategySearch(const CompileOptions& options, PassContext& context,
                  CompileResult* result)
       : options_(options),
@@ -78,11 +78,11 @@ class StrategySearch {
     bool may_chunk_loss = true;  // where memory asks for it
     Program program;
     PassContext context;
-    // What is computed again is chosen for the first of these shares of a
-    // device's memory with which the step fits. In the program's own order,
-    // that is: a schedule needs more, for gathers that begin early.
+    // Shares of a device's memory: what is computed again is chosen for the
+    // first with which the step fits. It fits in the program's own order: a
+    // schedule needs more, for gathers that begin early.
     std::vector<double> memory_shares = {0.97, 0.94, 0.85};
-    // What a first look finds; none where it finds no candidate at all.
+    // The result of a first look; none if it finds no candidate.
     std::optional<Merit> look;
     // Set by Try: scheduled, and the fastest of its schedules, those that do
     // not fit included.
@@ -90,7 +90,7 @@ class StrategySearch {
     double first_us = 0;      // after its first round, however many follow
     double memory_share = 1;  // the one of memory_shares that was used
   };
-  // What came of it.
+  // The result of scheduling a strategy.
   struct Scheduled {
     Program partitioned;  // fused
     double memory_share = 1;
@@ -102,7 +102,8 @@ class StrategySearch {
   };
 
   bool ZeroIsOpen() const;
-  // True for what was found, where the smallest is wanted.
+  // Returns whether the schedule found is small enough, if the smallest is
+  // wanted.
   bool IsSmallEnough() const;
   absl::StatusOr<bool> Shard(const std::string& zero, Strategy* strategy);
   absl::Status TryTpStrategy(const std::string& tp_strategy);
@@ -116,11 +117,11 @@ class StrategySearch {
   bool SpansHosts(const Program& program) const;
   absl::Status TryOverHosts();
   absl::Status TryMoreRecompute();
-  // None: all are rejected.
+  // Returns the choice that was not rejected; null: all are rejected.
   const ScheduleChoice* Chosen() const;
   double ShareToFit(const ScheduleChoice& chosen) const;
 
-  // Whether strategies are ranked first (strategy_ranking.cc).
+  // Returns whether strategies are ranked first (strategy_ranking.cc).
   bool Ranks() const;
   absl::Status Look(Strategy strategy);
   absl::Status TryRanked();
@@ -137,7 +138,8 @@ class StrategySearch {
   absl::Status Offer(Strategy strategy, int search_steps);
   absl::Status Try(Strategy strategy, int search_steps);
 
-  // What runs again or in chunks, to fit (strategy_memory.cc).
+  // Recomputation and chunks of the loss, for the step to fit
+  // (strategy_memory.cc).
   absl::StatusOr<Scheduled> Fuse(const Strategy& strategy, double share);
   absl::StatusOr<Strategy> WithLossChunks(const Strategy& strategy,
                                           int64_t bytes);
@@ -158,25 +160,25 @@ class StrategySearch {
   PassContext& context_;
   CompileResult* result_;
   const Pipeline fuse_;
-  // By tp strategy, the levels of ZeRO that were sharded.
+  // The levels of ZeRO that were sharded, by tp strategy.
   std::set<std::pair<std::string, int>> sharded_;
   std::vector<std::string> seen_;  // texts of programs
-  // By the text of the local program: several strategies may come to one, and
-  // it is looked at before it is tried.
+  // The searches by the text of the local program: several strategies may come
+  // to one, and it is looked at before it is tried.
   std::map<std::string, std::unique_ptr<RecomputeSearch>> recompute_;
   std::vector<Strategy> tried_;
   std::vector<Strategy> looked_;          // if they are ranked
   std::vector<std::string> looked_seen_;  // texts of programs
   int look_steps_ = 0;
   std::function<bool(double us)> goes_on_;  // for the next one that is tried
-  // What is compared with: the fused program of the plan's own strategy.
+  // The baseline of comparisons: the fused program of the plan's own strategy.
   std::optional<Program> own_partitioned_;
   SimResult own_baseline_;
   std::string best_;  // its name
   std::string best_tp_strategy_;
   absl::Status refused_;  // of the plan's own, if nothing could be scheduled
   std::vector<ScheduleChoice> rejected_;  // before anything was scheduled
-  // Of what is best so far, from its context.
+  // Remarks and costs of the best so far, from its context.
   std::vector<std::string> remarks_;
   std::shared_ptr<const CostModel> own_costs_;
 };

@@ -14,7 +14,8 @@
 namespace asyra {
 namespace {
 
-// Of the memory: other orders of a program rarely take so much less.
+// The excess over the memory, as a factor, that other orders of a program
+// rarely save.
 constexpr double kHopeless = 1.25;
 
 }  // namespace
@@ -32,7 +33,7 @@ WholeCandidate* WholeCandidates::Best(bool joined) {
   return best;
 }
 
-// Whether its gain is robust to cost noise. The baseline and requested
+// Returns whether its gain is robust to cost noise. The baseline and requested
 // schedules always pass, and all if the baseline does not fit.
 bool WholeCandidates::IsRobust(WholeCandidate* whole) {
   const Candidate& candidate = whole->candidate;
@@ -91,7 +92,7 @@ std::vector<int> WholeCandidates::Smallest(size_t most) const {
   return ranked;
 }
 
-// Of libraries and kernels.
+// Returns the bytes of libraries and kernels.
 int64_t WholeCandidates::OtherBytes(const WholeCandidate& whole) const {
   const Program& program = whole.candidate.program;
   return LibraryBytes(program, costs_.machine()) +
@@ -141,7 +142,7 @@ absl::Status WholeCandidates::NothingFits() const {
     const Candidate& candidate = whole.candidate;
     if (!Asked(candidate)) continue;
     int64_t bytes = DeviceBytes(whole, candidate.found.least_peak_bytes);
-    // Then gaps between values are what is too much.
+    // Gaps between values are then what is too much.
     if (bytes <= capacity_bytes_ && least_over_ > 0) bytes = least_over_;
     least = least == 0 ? bytes : std::min(least, bytes);
   }

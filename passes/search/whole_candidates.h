@@ -15,7 +15,7 @@
 
 namespace asyra {
 
-// With its results in the current order.
+// A candidate with its results in the current order.
 struct WholeCandidate {
   Candidate candidate;
   std::optional<bool> robust;
@@ -23,7 +23,7 @@ struct WholeCandidate {
   int64_t device_bytes = 0;  // where these turned out to be too many
 
   bool fits() const { return candidate.found.fits && device_bytes == 0; }
-  // The results, where the order is another one now.
+  // Forgets the results when the order has changed.
   void Forget() {
     robust.reset();
     considered = false;
@@ -41,42 +41,44 @@ class WholeCandidates {
         capacity_bytes_(capacity_bytes),
         costs_(costs) {}
 
-  // The first is the baseline.
+  // Adds a candidate; the first is the baseline.
   void Add(Candidate candidate) { all_.push_back({std::move(candidate)}); }
   WholeCandidate& operator[](int i) { return all_[i]; }
   std::vector<WholeCandidate>& all() { return all_; }
 
-  // The best by the search, whether or not it fits; null if there is none.
-  // `joined`: also with joined collectives that displace no other candidate.
+  // Returns the best by the search, whether or not it fits; null if there is
+  // none. `joined`: also with joined collectives that displace no other
+  // candidate.
   WholeCandidate* Best(bool joined);
-  // The best of those that may be chosen, or -1. `joined`: also with joined
-  // collectives.
+  // Returns the best of those that may be chosen, or -1. `joined`: also with
+  // joined collectives.
   int Fastest(bool joined);
-  // Those that may take the place of `chosen`, the best first. The baseline is
-  // none of them.
+  // Returns the candidates that may take the place of `chosen`, the best first.
+  // The baseline is none of them.
   std::vector<int> Others(int chosen) const;
 
-  // Those that may be chosen and take least without gaps between values, the
-  // smallest first.
+  // Returns the candidates that may be chosen and take least without gaps
+  // between values, the smallest first.
   std::vector<int> Smallest(size_t most) const;
 
-  // Bytes of the device without gaps between values.
+  // Returns the bytes of the device without gaps between values.
   int64_t LiveBytes(const WholeCandidate& whole) const;
-  // It needs so many, gaps included, which the device has not.
+  // Records that it needs so many bytes, gaps included, which the device has
+  // not.
   void SetTooLarge(WholeCandidate* whole, int64_t device_bytes);
 
-  // Whether all need so much too much that no order of theirs will fit, and
-  // nobody asks how much that is.
+  // Returns whether all exceed the capacity by so much that no order of theirs
+  // will fit, and nobody asks by how much.
   bool IsHopeless() const;
-  // The same of candidates of a shorter program.
+  // Returns the same for candidates of a shorter program.
   bool IsHopeless(const std::vector<Candidate>& shorter) const;
-  // The error that says how much is too much.
+  // Returns the error that says how much is too much.
   absl::Status NothingFits() const;
-  // What is told of each; of those with one name the best.
+  // Returns the report on each candidate; of those with one name, on the best.
   std::vector<ScheduleChoice> Choices(int chosen) const;
 
  private:
-  // Whether the options allow it.
+  // Returns whether the options allow it.
   bool Asked(const Candidate& candidate) const {
     return options_.tiles == 0 || candidate.plan.tiles == options_.tiles;
   }

@@ -214,13 +214,13 @@ bool AxisRoles::MayTakeExperts(int i, FactorId factor, AxisId axis) const {
          experts % (devices * program_.mesh.size(axis)) == 0;
 }
 
-// Whether experts are one of its dimensions.
+// Returns whether experts are one of the op's dimensions.
 bool AxisRoles::TouchesExperts(int i) const {
   const std::vector<bool>& factors = expert_factors_[i];
   return std::find(factors.begin(), factors.end(), true) != factors.end();
 }
 
-// Whether op sums over a factor that all its operands have.
+// Returns whether op sums over a factor that all its operands have.
 bool AxisRoles::SumsOperands(int i, FactorId factor) const {
   const AxisRule& rule = labels_.rules[i];
   if (rule.factors[factor].kind != FactorKind::kSum) return false;

@@ -1,5 +1,5 @@
-// What each mesh axis may shard, and what it must shard because the user
-// requested it.
+// Rules for what each mesh axis may shard, and what it must shard because the
+// user requested it.
 //
 // An axis's role follows from its name: dp shards the batch, sp the tokens, tp
 // weights (and tokens beside them), ep experts (and tokens), others anything.
@@ -25,9 +25,9 @@ AxisRole RoleOf(std::string_view axis);
 // replicated (all_reduce), or whichever costs less.
 enum class TpStrategy : uint8_t { kAny, kSequence, kReplicated };
 
-// How tokens reach their experts: by all_to_all, sharded over the axis before
-// and after; by all_gather and reduce_scatter, with each device selecting the
-// tokens of its experts; or by whichever costs less.
+// Strategy of moving tokens to their experts: by all_to_all, sharded over the
+// axis before and after; by all_gather and reduce_scatter, with each device
+// selecting the tokens of its experts; or by whichever costs less.
 enum class EpStrategy : uint8_t { kAny, kAllToAll, kAllGather };
 
 // Levels of what an axis must shard beyond ops with weights. Each is tried only
@@ -51,29 +51,31 @@ class AxisRoles {
             EpStrategy ep_strategy);
 
   bool Allows(int op, FactorId factor, AxisId axis) const;
-  // Whether a data axis is named after such dimensions.
+  // Returns whether a data axis is named after such dimensions.
   bool IsOwn(DimLabel label, AxisId axis) const;
-  // Whether the axis must shard this factor: batch, tokens, weights or experts
-  // of ops that contract or index a weight matrix, and, by its strategy, of ops
-  // that move tokens to experts and back. Required wherever sizes allow, even
-  // if the whole op would cost less, so that small models are sharded too. A
-  // model axis need not divide very small matrices such as routers.
+  // Returns whether the axis must shard this factor: batch, tokens, weights or
+  // experts of ops that contract or index a weight matrix, and, by its
+  // strategy, of ops that move tokens to experts and back. Required wherever
+  // sizes allow, even if the whole op would cost less, so that small models are
+  // sharded too. A model axis need not divide very small matrices such as
+  // routers.
   bool Divides(int op, FactorId factor, AxisId axis) const;
   // Raises the level of the axis; false at the last level: an expert axis has
   // no further levels, a data axis shards only its own dimensions and heads.
   bool Insist(AxisId axis);
-  // Whether the level of the axis requires it to divide the factor.
+  // Returns whether the level of the axis requires it to divide the factor.
   bool Insists(int op, FactorId factor, AxisId axis) const;
-  // Of gradients: data axes must divide what sums over their own dimension of
-  // all its operands, as the gradient of weights does, so that its result is
-  // partial and no operand moves.
+  // Makes data axes divide sums of gradients: ops that sum over the axis's
+  // dimension of all their operands, as the gradient of weights does, so that
+  // the result is partial and no operand moves.
   void DivideSums() { divide_sums_ = true; }
-  // Of updates, whose forms are given: any axis may shard anything.
+  // Allows any axis to shard anything, for updates, whose forms are given.
   void AllowAll() { allow_all_.assign(allow_all_.size(), true); }
   void AllowAll(int op) { allow_all_[op] = true; }
-  // A matmul of matrices none of which is a weight: attention.
+  // Returns whether op is a matmul of matrices none of which is a weight:
+  // attention.
   bool IsMatmulOfData(int op) const;
-  // Whether op has a factor that the axis divides.
+  // Returns whether op has a factor that the axis divides.
   bool MustDivide(int op, AxisId axis) const;
 
   // Home axes of a dimension shard it throughout the program: data axes those
@@ -83,21 +85,22 @@ class AxisRoles {
   // model axes and axes for experts in a dimension of no tokens, experts' are
   // the outer ones, or the inner ones.
   AxisList Ordered(AxisList axes, DimLabel label, bool experts_outside) const;
-  // Whether the order depends on `experts_outside`.
+  // Returns whether the order depends on `experts_outside`.
   bool HasTwoOrders(const AxisList& axes, DimLabel label) const;
 
-  // Whether a program input is so small that every device may hold a whole copy
-  // in addition to its shard.
+  // Returns whether a program input is so small that every device may hold a
+  // whole copy in addition to its shard.
   bool MayBeWhole(ValueId input) const;
-  // By value: computed from weights alone.
+  // Returns whether the value is computed from weights alone.
   bool is_weight(ValueId value) const { return labels_.of_weights[value]; }
   AxisRole role(AxisId axis) const { return roles_[axis]; }
   const DimLabels& labels() const { return labels_; }
-  // Whether some op multiplies by a batch of weight matrices.
+  // Returns whether some op multiplies by a batch of weight matrices.
   bool has_experts() const { return has_experts_; }
-  // Whether the axis was asked to shard experts.
+  // Returns whether the axis was asked to shard experts.
   bool ShardsExperts(AxisId axis) const;
-  // Whether the factor is the batch of the weight matrices that op multiplies.
+  // Returns whether the factor is the batch of the weight matrices that op
+  // multiplies.
   bool IsExpert(int op, FactorId factor) const;
 
  private:
@@ -123,7 +126,7 @@ class AxisRoles {
   int64_t minor_bytes_ = 0;  // matrices up to that size need not be divided
   bool has_experts_ = false, divide_sums_ = false;
   std::vector<bool> allow_all_;  // by op
-  // By op, by factor: experts, also where no weights are multiplied.
+  // Experts, by op, by factor, also where no weights are multiplied.
   std::vector<std::vector<bool>> expert_factors_;
 };
 

@@ -43,7 +43,7 @@ std::string LabelName(DimLabel label) {
   return "";
 }
 
-// Why the axis cannot shard a dimension of an input.
+// Returns the reason why the axis cannot shard a dimension of an input.
 std::string WhyNot(const AxisRoles& roles, AxisId axis, int64_t size,
                    DimLabel label, int64_t devices) {
   AxisRole role = roles.role(axis);
@@ -101,8 +101,8 @@ std::string FirstUndivided(const Program& program, const AxisRoles& roles,
   return "";
 }
 
-// Whether the plan shards experts over the axis; and those of the first op that
-// has any.
+// Experts of the first op that has any, and whether the plan shards experts
+// over the axis.
 struct Experts {
   int64_t count = 0;
   std::string weights;  // that hold them

@@ -17,7 +17,7 @@ bool Shards(const Type& type, AxisId axis) {
 
 }  // namespace
 
-// Whether activations are cut along a model axis or gathered from it.
+// Returns whether activations are cut along a model axis or gathered from it.
 bool ConversionCosts::Spreads(ValueId value, TypeId have, TypeId need) const {
   const Type& from = types_.type(have);
   const Type& to = types_.type(need);
@@ -31,8 +31,9 @@ bool ConversionCosts::Spreads(ValueId value, TypeId have, TypeId need) const {
   return false;
 }
 
-// Under a strategy that keeps tokens sharded: an all_reduce over a model axis
-// where a reduce_scatter along tokens could be.
+// Returns whether a strategy avoids the conversion: one that keeps tokens
+// sharded avoids an all_reduce over a model axis where a reduce_scatter along
+// tokens could be.
 bool ConversionCosts::Avoided(ValueId value, TypeId have, TypeId need) const {
   if (options_.training && options_.tp_strategy == TpStrategy::kReplicated) {
     return Spreads(value, have, need);
@@ -80,10 +81,10 @@ int64_t ConversionCosts::RedistributeNs(TypeId have, TypeId need) {
   return ns;
 }
 
-// Of a forward value in training, the gradient takes the way back: where the
-// value is gathered, its gradient is summed and scattered; where it is
-// scattered, gathered. Of an all_reduce the twin is one beside it, where
-// readers of a whole value leave its gradient partial.
+// Adds the cost of the gradient of a forward value in training, which takes the
+// way back: where the value is gathered, its gradient is summed and scattered;
+// where it is scattered, gathered. The twin of an all_reduce is one beside it,
+// where readers of a whole value leave its gradient partial.
 int64_t ConversionCosts::WithGradientNs(TypeId have, TypeId need) {
   int64_t ns = types_.Ns(have, need);
   if (!options_.with_gradients || have == need || ns >= kInfeasible ||

@@ -1,6 +1,6 @@
-// What it costs the solver to have a value in another distribution: the
-// collectives between them, in training with those of its gradient, and what
-// the strategies of plan_sharding.h avoid.
+// Cost to the solver of having a value in another distribution: the collectives
+// between the two, in training with those of its gradient, and what the
+// strategies of plan_sharding.h avoid.
 #pragma once
 
 #include <tuple>
@@ -22,16 +22,16 @@ class ConversionCosts {
                   const PlanOptions& options, RedistributionCosts& types)
       : program_(program), roles_(roles), options_(options), types_(types) {}
 
-  // From the nearest of `have`. An avoided conversion costs more than any sum
-  // of others, less than an infeasible one.
+  // Returns the cost from the nearest of `have`. An avoided conversion costs
+  // more than any sum of others, less than an infeasible one.
   int64_t Ns(ValueId value, absl::Span<const TypeId> have, TypeId need);
 
  private:
   bool Spreads(ValueId value, TypeId have, TypeId need) const;
   bool Avoided(ValueId value, TypeId have, TypeId need) const;
-  // From one form of the value to another.
+  // Returns the cost from one form of the value to another.
   int64_t FormNs(ValueId value, TypeId have, TypeId need);
-  // With what the gradient costs where that counts.
+  // Return the cost with that of the gradient where that counts.
   int64_t RedistributeNs(TypeId have, TypeId need);
   int64_t WithGradientNs(TypeId have, TypeId need);
 

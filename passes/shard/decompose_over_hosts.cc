@@ -125,7 +125,7 @@ class Decomposer {
     return -1;
   }
 
-  // Whether it takes longer than twice what it takes of one byte.
+  // Returns whether the op takes more than twice as long as for one byte.
   bool MovesBytes(const Op& op) const {
     CollectiveKind kind = op.def->collective;
     const AxisList& axes = op.attrs.Get<AxisList>("axes");
@@ -210,7 +210,7 @@ class Decomposer {
   int spanning_ = 0, decomposed_ = 0;
 };
 
-// Of the machine, with `host` devices on each of its hosts.
+// Returns the costs of the machine with `host` devices on each of its hosts.
 CostModel WithHosts(const CostModel& costs, int64_t host, const Mesh& mesh) {
   Machine machine = costs.machine();
   machine.gpus_per_host = static_cast<int>(host);

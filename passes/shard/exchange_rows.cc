@@ -14,8 +14,8 @@
 namespace asyra {
 namespace {
 
-// What is replaced, by index of ops: a lookup behind the gather of its table,
-// or a sum of rows before its reduction.
+// Ops to replace, by index: a lookup behind the gather of its table, or a sum
+// of rows before its reduction.
 struct Site {
   int op = -1;      // embedding, segment_sum
   int gather = -1;  // of the table
@@ -88,7 +88,7 @@ class SiteFinder {
     return CutBy(sum.operands[1], reduction.attrs.Get<AxisList>("axes"));
   }
 
-  // Whether these axes cut the ids, and no others.
+  // Returns whether these axes, and no others, cut the ids.
   bool CutBy(ValueId ids, AxisList axes) const {
     AxisList cuts;
     for (const Dim& dim : program_.type(ids).dims) {

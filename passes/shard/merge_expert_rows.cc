@@ -13,8 +13,9 @@ bool Ends(const Op& op) {
   return op.def->name == "moe_combine" || op.def->name == "moe_collect";
 }
 
-// Whether tokens merged with their batch can be sharded as they were: dp and ep
-// cut batches, tp cuts no tokens, and all others may cut inside of a batch.
+// Returns whether tokens merged with their batch can be sharded as they were:
+// dp and ep cut batches, tp cuts no tokens, and all others may cut inside of a
+// batch.
 bool CanShardMerged(const Mesh& mesh, int64_t batch) {
   if (batch == 1) return true;
   int64_t parts = 1;
@@ -26,8 +27,8 @@ bool CanShardMerged(const Mesh& mesh, int64_t batch) {
   return batch % parts == 0;
 }
 
-// Which values are rows of experts, [batch..., expert, slot, ...], and of which
-// dispatch.
+// The values that are rows of experts, [batch..., expert, slot, ...], each with
+// its dispatch.
 class ExpertRows {
  public:
   explicit ExpertRows(const Program& program)

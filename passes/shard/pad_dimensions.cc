@@ -26,7 +26,8 @@ bool Contains(const DimFactors& dim, int factor) {
   return std::find(dim.begin(), dim.end(), factor) != dim.end();
 }
 
-// Whether the op can say how many rows its indices count, without the padding.
+// Returns whether the op can say how many rows its indices count, without the
+// padding.
 bool HasRows(const OpDef& def) { return FindAttr(def, "rows") != nullptr; }
 
 // A dimension of a weight.
@@ -34,10 +35,10 @@ using WeightDim = std::pair<ValueId, int>;
 
 // A value on its way into the padded program.
 struct Padded {
-  // By the dimensions that keep their padding; the first has all of it.
+  // Forms by the dimensions that keep their padding; the first has all of it.
   std::vector<std::pair<DimMask, ValueId>> forms;
   DimMask dims;  // which are padded
-  // The value of elements in the padding, if it is one known number.
+  // The value of elements in the padding, if it is one known scalar.
   std::optional<double> fill;
 };
 
@@ -113,8 +114,8 @@ class Padder {
     return form;
   }
 
-  // Whether padding along the factor leaves the rest of the op's results as
-  // they are, when the dimensions in `taken` bring it.
+  // Returns whether padding along the factor leaves the rest of the op's
+  // results as they are, when the dimensions in `taken` bring it.
   bool PassesThrough(const Op& op, const AxisRule& rule, int factor,
                      const std::vector<DimMask>& taken) const {
     const Factor& f = rule.factors[factor];
@@ -147,8 +148,9 @@ class Padder {
                               zeros >= (trained_ ? 2 : 1) && finite;
   }
 
-  // Which dimensions of its operands the op takes with their padding: those
-  // whose factors pass through, given that all that share a factor do.
+  // Returns the dimensions of its operands that the op takes with their
+  // padding: those whose factors pass through, given that all that share a
+  // factor do.
   std::vector<DimMask> Taken(const Op& op, const AxisRule& rule) const {
     std::vector<DimMask> taken;
     // No attribute may repeat the shape, no draw depend on it.
@@ -174,7 +176,7 @@ class Padder {
     return taken;
   }
 
-  // Whether a positional factor brings padding.
+  // Returns whether a positional factor brings padding.
   static bool TakesRows(const AxisRule& rule,
                         const std::vector<DimMask>& taken) {
     for (size_t f = 0; f < rule.factors.size(); ++f) {
@@ -283,7 +285,7 @@ class Padder {
     return zero && known ? std::optional<double>(0) : std::nullopt;
   }
 
-  // Whether the operand is one of a product.
+  // Returns whether the operand is a factor of a product.
   static bool IsFactor(const AxisRule& rule, size_t operand) {
     return rule.linearity == Linearity::kEach ||
            (rule.linearity == Linearity::kFirst && operand == 0);
@@ -304,8 +306,8 @@ class Padder {
     return (*result)[0].Get(0);
   }
 
-  // Whether the results in the padding are one known number, as far as they are
-  // of products or change little with small changes of the fills.
+  // Returns whether the results in the padding are one known scalar, as far as
+  // they are of products or change little with small changes of the fills.
   bool IsSmooth(const Op& op, const AxisRule& rule,
                 const std::vector<DimMask>& taken, FactorId factor) const {
     constexpr double kStep = 1e-8, kSteepest = 1e3;

@@ -1,4 +1,4 @@
-// Where padding of weights goes.
+// Padding of a dimension of weights.
 //
 // Zeros behind a dimension of a weight are propagated along the factors of axis
 // rules, as long as they cannot change other elements:
@@ -14,7 +14,7 @@
 // Under training the padding has to stay zero, so gradients there are zero,
 // too: the gradient of a factor of a product is the others times what comes
 // back, so two of them have to be zero in the padding; and what an op computes
-// there is one known number that changes slowly with its operands, since zero
+// there is one known scalar that changes slowly with its operands, since zero
 // times the slope of a root at zero is none.
 #pragma once
 
@@ -26,9 +26,9 @@
 
 namespace asyra {
 
-// The program of stage global with all dimensions of weights of size `from`
-// padded to `to`, if padding reaches an op before it is sliced off; none if
-// there is no such dimension. `trained`: it becomes a training step.
+// Returns the program of stage global with all dimensions of weights of size
+// `from` padded to `to`, if padding reaches an op before it is sliced off; none
+// if there is no such dimension. `trained`: it becomes a training step.
 absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
                                                      int64_t from, int64_t to,
                                                      bool trained = false);

@@ -86,7 +86,7 @@ std::string WeightNames(const Program& program, int64_t size) {
   return count > 1 ? fmt::format("{} and {} more", names, count - 1) : names;
 }
 
-// Whether to pad; says so.
+// Decides whether to pad, with a remark.
 absl::StatusOr<bool> Pays(const Program& whole, const Program& padded,
                           int64_t size, const PadOptions& options,
                           PassContext& context) {

@@ -28,12 +28,12 @@ struct PadOptions {
   std::string_view pins;  // ... this text (ReadPins)
   bool always = false;    // even where it costs more
   bool trained = false;   // as PadDimensions has it
-  // Instead of a decision that of another program of the model, as PaddedSizes
-  // says it; empty: none.
+  // The padding of another program of the model, as PaddedSizes says it,
+  // instead of a decision; empty: none.
   std::string_view sizes;
 };
 
-// For every size of weights that the model axes of the mesh do not divide, or
+// Pads every size of weights that the model axes of the mesh do not divide, or
 // whose parts are odd and 16-bit: plans and partitions with and without
 // padding, and keeps the faster program, by the sum of its ops' costs. A remark
 // states the decision with both times. Needs costs, unless `always` or with

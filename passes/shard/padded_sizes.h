@@ -9,8 +9,8 @@
 
 namespace asyra {
 
-// How PadDims has padded the weights of `program`: "11=12,50257=50272", or
-// "none".
+// Returns how PadDims has padded the weights of `program`: "11=12,50257=50272",
+// or "none".
 std::string PaddedSizes(const Program& program);
 
 // Pads a global program so, as PadDimensions does. False: it has none of the

@@ -1,4 +1,4 @@
-// From one logical device to the program each device of the mesh runs.
+// Turns a program of one logical device into that of each device of the mesh.
 //
 //   %y = matmul(%x, %w) : f32[8, 64]
 // under a plan that shards the contraction over tp becomes

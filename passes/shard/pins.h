@@ -10,10 +10,10 @@
 
 namespace asyra {
 
-// By value: its type under the pin of its name, or nothing. May be empty.
+// Types of values under the pins of their names, or nothing. May be empty.
 using Pins = std::vector<std::optional<Type>>;
 
-// The pin of a value, or null.
+// Returns the pin of a value, or null.
 inline const Type* PinOf(const Pins& pins, ValueId value) {
   return pins.empty() || !pins[value].has_value() ? nullptr : &*pins[value];
 }

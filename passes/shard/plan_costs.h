@@ -9,8 +9,8 @@ namespace asyra {
 class CostModel;
 
 struct PlanCosts {
-  // If given, every cost is its estimate; must outlive this. The rates below
-  // are for programs without a machine.
+  // Model that estimates every cost, if given; must outlive this. The rates
+  // below are for programs without a machine.
   const CostModel* model = nullptr;
 
   double latency_us = 10;            // of one collective
@@ -24,7 +24,7 @@ struct PlanCosts {
   // `payload_bytes` as in CostModel::CollectiveUs.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes, const Mesh& mesh) const;
-  // Time to copy so many bytes within a device.
+  // Returns the time to copy so many bytes within a device.
   double CopyUs(double bytes) const;
 };
 

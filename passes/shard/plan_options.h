@@ -14,7 +14,7 @@ namespace asyra {
 // beam, pins, experts, tp_strategy, ep_strategy; `more` before them.
 std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more = {});
 
-// Of the option zero; none for "auto".
+// Parses the option zero; none for "auto".
 absl::StatusOr<std::optional<int>> ReadZero(const std::string& text);
 
 // The same without pins, parsed; an error names the option and the known

@@ -41,9 +41,9 @@ struct ShardingPlan {
   std::vector<OpSharding> ops;  // by op
   std::vector<Type> inputs;     // by program input
   Pins pins;                    // values that every reader finds as pinned
-  // By value, or empty: that ops from `again_from` on find it only as it was
-  // made or given, although others had it in another form before: parameters
-  // that are not kept whole until backward.
+  // Flags by value, or empty. True: ops from `again_from` on find it only as it
+  // was made or given, although others had it in another form before:
+  // parameters that are not kept whole until backward.
   std::vector<bool> again;
   int again_from = 0;
   int zero = 0;  // of a training step, the level of ZeRO (passes/shard/zero.h)
@@ -72,9 +72,9 @@ struct PlanOptions {
   bool with_gradients = false;
 };
 
-// Of a program of stage global with a mesh. Remarks name the ops that an axis
-// could not divide, and why. Errors: an axis that can shard nothing, pins under
-// which an op cannot be computed.
+// Plans a program of stage global with a mesh. Remarks name the ops that an
+// axis could not divide, and why. Errors: an axis that can shard nothing, pins
+// under which an op cannot be computed.
 absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
                                           const PlanOptions& options,
                                           PassContext& context);

@@ -44,7 +44,7 @@ std::vector<int> OpsOf(const Program& program, const DimLabels& labels,
       add(add, static_cast<int>(i));
     }
   }
-  // What no other op of the phase reads.
+  // Results that no other op of the phase reads.
   for (size_t i = 0; i < program.ops.size(); ++i) {
     for (ValueId value : program.ops[i].results) {
       int left = std::exchange(waiting[value], -1);
@@ -54,8 +54,8 @@ std::vector<int> OpsOf(const Program& program, const DimLabels& labels,
   return order;
 }
 
-// Where all weights are cut as another program has decided, little is left
-// open.
+// The beam where all weights are cut as another program has decided, so that
+// little is left open.
 constexpr int kBeamOfPinned = 64;
 
 bool PinsEveryWeight(const Program& program, const Pins& pins) {
@@ -91,7 +91,8 @@ class StepPlanner {
   }
 
  private:
-  // What is decided: of the whole program, and the forms of its values.
+  // The decisions so far: a plan of the whole program, and the forms of its
+  // values.
   struct Decided {
     CostedPlan plan;
     Forms fixed;
@@ -213,8 +214,8 @@ class StepPlanner {
     return absl::OkStatus();
   }
 
-  // What batches before have added to a gradient has its form, and so has what
-  // this one adds.
+  // Gives the sum over earlier batches of a gradient, and what this batch adds
+  // to it, the form of the gradient.
   void FixAccumulated(int level, Decided* decided) const {
     const Pins& forms = level >= 2 ? cut_ : whole_;
     std::map<std::string, ValueId> params;  // by the name of that state
@@ -244,7 +245,8 @@ class StepPlanner {
     }
   }
 
-  // Whether it adds a gradient to those of other batches: its form is given.
+  // Returns whether op adds a gradient to those of other batches: its form is
+  // given.
   bool AddsToOthers(const Op& op) const {
     return absl::c_any_of(op.operands, [this](ValueId value) {
       return IsAccumulated(program_.value_name(value));
@@ -334,8 +336,9 @@ class StepPlanner {
     return std::move(plan.plan);
   }
 
-  // Of values of forward in the forms that backward reads. Of parameters that
-  // are gathered again nothing is kept but their parts, which are inputs.
+  // Returns the bytes of forward values in the forms that backward reads. Of
+  // parameters that are gathered again only the parts are kept, which are
+  // inputs.
   int64_t StashBytes(const Forms& needed, const Decided& decided) const {
     int64_t bytes = 0;
     size_t first = program_.inputs.size();

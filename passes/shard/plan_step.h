@@ -24,7 +24,7 @@
 
 namespace asyra {
 
-// Of a program without gradients. Errors and remarks as of PlanSharding.
+// Plans a program without gradients. Errors and remarks as of PlanSharding.
 absl::StatusOr<CostedPlan> PlanForward(const Program& program,
                                        const DimLabels& labels,
                                        const PlanOptions& options,

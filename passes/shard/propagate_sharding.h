@@ -32,8 +32,8 @@ struct Propagation {
   std::vector<ShardingConflict> conflicts;  // by op, ascending
 };
 
-// For a program of stage global with a mesh. Seeds are never changed; without a
-// seed everything is whole.
+// Propagates in a program of stage global with a mesh. Seeds are never changed;
+// without a seed everything is whole.
 absl::StatusOr<Propagation> PropagateSharding(const Program& program,
                                               const Pins& seeds);
 

@@ -24,14 +24,15 @@ struct Redistribution {
   double us = 0;
 };
 
-// The sequence of lowest cost, by shortest path over distributions. `from` and
-// `to` differ in distribution only; `to` may be partial only over axes `from`
-// is. Error when there is none: a whole value cannot become partial.
+// Returns the sequence of lowest cost, by shortest path over distributions.
+// `from` and `to` differ in distribution only; `to` may be partial only over
+// axes `from` is. Error when there is none: a whole value cannot become
+// partial.
 absl::StatusOr<Redistribution> Redistribute(const Type& from, const Type& to,
                                             const Mesh& mesh,
                                             const PlanCosts& costs);
 
-// A distributed type as a number of a table.
+// A distributed type as an index into a table.
 using TypeId = int32_t;
 
 // Costs of redistributions, each computed once; types go by number.

@@ -163,7 +163,7 @@ void ShardingChoices::Add(int i, const AxisList& open,
   }
 }
 
-// Completes the choice; false if that is not possible or it is there.
+// Completes the choice; false if that is not possible or the choice is known.
 bool ShardingChoices::AddNew(int i, Choice choice, Choices* choices) {
   if (!Complete(i, &choice)) return false;
   for (const Choice& other : *choices) {

@@ -1,5 +1,5 @@
-// How one op may be sharded, and what each choice costs: the moves of the
-// dynamic program in sharding_solver.h.
+// The ways to shard one op, and the cost of each: the moves of the dynamic
+// program in sharding_solver.h.
 #pragma once
 
 #include <memory>
@@ -23,19 +23,20 @@ using Choices = std::vector<Choice>;
 
 class ShardingChoices {
  public:
-  // All must outlive it. `fixed` by value: the forms in which inputs are there
-  // that were decided before, empty for others.
+  // All must outlive it. `fixed` by value: the available forms of inputs that
+  // were decided before, empty for others.
   ShardingChoices(const Program& program, const AxisRoles& roles,
                   const PlanOptions& options,
                   const std::vector<absl::InlinedVector<TypeId, 4>>& fixed,
                   RedistributionCosts& types);
 
-  // By op: equal for ops with the same choices under equal plans.
+  // Returns a class by op: equal for ops with the same choices under equal
+  // plans.
   const std::vector<int>& classes() const { return classes_; }
 
-  // All choices of op i for the axes of `open`, with the other axes as in the
-  // plan; never empty. Limited to the choices that fulfil most of what the axes
-  // must shard.
+  // Returns all choices of op i for the axes of `open`, with the other axes as
+  // in the plan; never empty. Limited to the choices that fulfil most of what
+  // the axes must shard.
   std::shared_ptr<const Choices> Of(int i, const AxisList& open,
                                     const OpSharding& planned);
 

@@ -17,7 +17,8 @@ class Remarker {
            const CostedPlan& plan)
       : program_(program), roles_(roles), plan_(plan) {}
 
-  // Why `axis` does not divide op i; empty if it does, or need not.
+  // Returns the reason why `axis` does not divide op i; empty if it does, or
+  // need not.
   std::optional<std::string> Of(int i, AxisId axis) const {
     const Op& op = program_.ops[i];
     if (op.operands.empty() || roles_.is_weight(op.results[0])) return {};

@@ -8,7 +8,7 @@
 
 namespace asyra {
 
-// One remark for all ops that are identical.
+// Gives one remark for all ops that are identical.
 void RemarkUndivided(const Program& program, const AxisRoles& roles,
                      const CostedPlan& plan, PassContext& context);
 

@@ -107,7 +107,7 @@ ShardingSolver::TypeIds ShardingSolver::FormsOf(const State& state,
   return forms;
 }
 
-// How the value must be distributed over the axes decided so far.
+// Returns how the value must be distributed over the axes decided so far.
 std::optional<TypeId> ShardingSolver::PinnedForm(ValueId value) {
   const Type* pin = PinOf(options_.pins, value);
   if (pin == nullptr) return std::nullopt;
@@ -183,7 +183,8 @@ int64_t ShardingSolver::ReadNs(int i, Reads& reads, const Choice& choice,
   return ns;
 }
 
-// Of results that are pinned, or outputs that nothing reads.
+// Returns the cost of results that are pinned, or are outputs that nothing
+// reads.
 int64_t ShardingSolver::ResultNs(int i, const Choice& choice) {
   const Op& op = program_.ops[i];
   int64_t ns = 0;
@@ -319,8 +320,8 @@ void ShardingSolver::Apply(const Edit& edit, const State& from, State* to) {
   copy_to(old.end());
 }
 
-// Whether `other` costs less even if it converts what it holds to all that
-// `state` holds.
+// Returns whether `other` costs less even if it converts what it holds to all
+// that `state` holds.
 bool ShardingSolver::IsDominated(const State& state, const State& other) {
   int64_t ns = other.ns;
   // Frontiers are sorted, long where every gradient waits for their norm, and

@@ -18,7 +18,7 @@
 
 namespace asyra {
 
-// By value: the distributions in which it is there, empty if that is not known.
+// The available distributions, by value; empty if they are not known.
 using Forms = std::vector<std::vector<Type>>;
 
 // A whole plan and its cost.
@@ -33,7 +33,7 @@ struct CostedPlan {
   int zero = 0;
   int64_t ns = 0;
 
-  // Whether it shards a factor of some op.
+  // Returns whether the axis shards a factor of some op.
   bool Uses(AxisId axis) const;
 };
 
@@ -50,8 +50,8 @@ struct CostedPlan {
 // layer are copied to all equal ones that follow.
 //
 // Inputs may be fixed: what was decided before, in another part of a training
-// step. Each is there in its given forms, which are no part of the frontier:
-// readers convert from the nearest one, each for itself.
+// step. Each is available in its given forms, which are no part of the
+// frontier: readers convert from the nearest one, each for itself.
 class ShardingSolver {
  public:
   // All but `fixed` must outlive it.
@@ -80,7 +80,7 @@ class ShardingSolver {
   };
   using Frontier = std::vector<Held>;
   struct State {
-    // All forms of the value.
+    // Returns all forms of the value.
     absl::Span<const Held> Find(ValueId value) const;
 
     Frontier frontier;
@@ -92,8 +92,8 @@ class ShardingSolver {
     absl::InlinedVector<Held, 8> added;
     absl::InlinedVector<ValueId, 4> dropped;
   };
-  // How a state was reached: the state before, the choice, and by operand the
-  // types of program inputs that are first read here.
+  // The way to a state: the state before, the choice, and by operand the types
+  // of program inputs that are first read here.
   struct Back {
     int from = -1;
     int choice = -1;
@@ -131,10 +131,10 @@ class ShardingSolver {
   static void Apply(const Edit& edit, const State& from, State* to);
   TypeIds FormsOf(const State& state, ValueId value) const;
   bool IsFixed(ValueId value) const { return !fixed_ids_[value].empty(); }
-  // The form in which operand k, read here first, is given.
+  // Returns the form in which operand k, read here first, is given.
   TypeId GivenForm(int i, size_t k, const Choice& choice, uint32_t whole);
   std::optional<TypeId> PinnedForm(ValueId value);
-  // The type without axes that are not yet decided.
+  // Returns the type without axes that are not yet decided.
   TypeId OverDecided(Type type);
   int64_t OutputNs(ValueId value, const TypeIds& have);
   bool Dies(ValueId value, int i) const { return last_use_[value] <= i; }

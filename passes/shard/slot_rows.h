@@ -24,11 +24,11 @@ class SlotRows {
   // Reads `program`, which outlives it.
   explicit SlotRows(const Program& program);
 
-  // How many choices of experts have rows that may take another form.
+  // Returns the number of choices of experts whose rows may take another form.
   int64_t families() const;
-  // The first choice of experts [..., tokens, k] of the family that a value's
-  // rows belong to, or that an op routes by; kNoValue: none, or one that has to
-  // stay as it is.
+  // Returns the first choice of experts [..., tokens, k] of the family that a
+  // value's rows belong to, or that an op routes by; kNoValue: none, or one
+  // that has to stay as it is.
   ValueId FamilyOf(ValueId value) const;
   ValueId FamilyOfRouting(const Op& op) const;
   const SlotFamily& family(ValueId choice) const {
@@ -61,7 +61,7 @@ class SlotRows {
   absl::flat_hash_set<ValueId> spoilt_;
 };
 
-// The dimension of slots in the rows of a family.
+// Returns the dimension of slots in the rows of a family.
 inline int SlotDim(const SlotFamily& family) {
   return static_cast<int>(family.lead.size()) + 1;
 }

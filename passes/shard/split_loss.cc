@@ -65,8 +65,9 @@ class Splitter {
                                                         : nullptr;
   }
 
-  // Behind a cast to the type that losses are summed in, and a slice that keeps
-  // the beginning of each row, unless the devices divide only what is after it.
+  // Finds the logits behind a cast to the type that losses are summed in, and a
+  // slice that keeps the beginning of each row, unless the devices divide only
+  // what is after it.
   Logits LogitsOf(ValueId value) const {
     Logits logits{value, Width(value)};
     const Op* cast = MadeBy(value, "cast");
@@ -100,7 +101,7 @@ class Splitter {
   ValueId Number(double number, DType dtype) {
     return builder_.Constant(Tensor::FromDoubles(dtype, {}, {number}));
   }
-  // Of the last dimension.
+  // Reduces the last dimension.
   absl::StatusOr<ValueId> Reduce(std::string_view op, ValueId value) {
     int64_t last = builder_.type(value).rank() - 1;
     return Add(op, {value}, {{"dims", Ints{last}}, {"keep", false}});
@@ -149,7 +150,7 @@ class Splitter {
     return parts == 1 ? Reshape(value, shape) : Reduce(op, value);
   }
 
-  // With a share of all logits of the row.
+  // Adds a share of all logits of the row.
   absl::StatusOr<ValueId> Smoothed(ValueId target, const Logits& logits,
                                    const Op& op) {
     double smoothing = op.attrs.Float("label_smoothing");

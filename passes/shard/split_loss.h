@@ -8,7 +8,7 @@
 //   %at   = reduce_sum(%own)                        : f32[n]
 //   %y    = select(%labels = ignored, 0, %sum - %at)
 //
-// whose ops are parallel along the parts or sum over them: a number for each
+// whose ops are parallel along the parts or sum over them: a scalar for each
 // token and device travels, forward and for the gradient (Megatron-LM's
 // vocabulary-parallel cross entropy, Shoeybi et al. 2019, section 3). Logits
 // are read once, and once by their gradient, which may overwrite them. 16-bit
@@ -24,7 +24,8 @@
 
 namespace asyra {
 
-// Of a program of stage global, for the axes of its mesh that shard weights.
+// Splits the loss of a program of stage global, for the axes of its mesh that
+// shard weights.
 absl::StatusOr<bool> SplitLoss(Program& program, const PassOptions& options,
                                PassContext& context);
 

@@ -20,9 +20,9 @@
 
 namespace asyra {
 
-// Whether an axis of this role shards tokens, so that its devices have copies
-// of what it does not shard: of all parameters, or, where it shards experts, of
-// those of other layers.
+// Returns whether an axis of this role shards tokens, so that its devices have
+// copies of what it does not shard: of all parameters, or, where it shards
+// experts, of those of other layers.
 bool HasReplicas(AxisRole role);
 
 // `form` of a parameter of rank 2 or more, cut over all axes with replicas that

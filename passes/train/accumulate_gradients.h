@@ -5,10 +5,10 @@
 
 namespace asyra {
 
-// Of a program with the outputs of attach_loss and differentiate: each of them
-// is added to a state, zeros at first, that is called as the output with
-// `.accumulated` behind (ir/training_names.h). N batches so give the sums that
-// one batch of N times the rows has.
+// Adds each output of attach_loss and differentiate to a state, zeros at first,
+// that is called as the output with `.accumulated` behind
+// (ir/training_names.h). N batches so give the sums that one batch of N times
+// the rows has.
 // - `last` false: the program of all batches but the last. Its outputs are the
 //   new sums, and loss_sum and loss_count of this batch. The loss scale, where
 //   there is one, is that of the step, which it leaves as it is.

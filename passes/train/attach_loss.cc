@@ -174,7 +174,7 @@ class LossAttacher {
     return absl::OkStatus();
   }
 
-  // The token one position on, -100 at the end of each row.
+  // Returns the token one position on, -100 at the end of each row.
   absl::StatusOr<ValueId> NextTokens(const Shape& rows) {
     std::vector<ValueId> tokens;
     for (const Input& input : builder_.program().inputs) {

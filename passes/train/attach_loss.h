@@ -12,7 +12,7 @@ inline constexpr int64_t kIgnoredLabel = -100;
 // Values of the option `batch`, of a step that has several.
 inline constexpr char kLastBatch[] = "last", kBatchBefore[] = "before";
 
-// Leaves two outputs: `loss_sum`, a number, and `loss_count`, how many terms it
+// Leaves two outputs: `loss_sum`, a scalar, and `loss_count`, how many terms it
 // has. Sum and count are apart so that shards and microbatches with unequal
 // counts weigh right: gradients are of the sum, updates divide by the count.
 // - A model with a float output of one element has that as its loss. Where it
@@ -28,7 +28,7 @@ inline constexpr char kLastBatch[] = "last", kBatchBefore[] = "before";
 //   next_token there is no such input: the label of a position is the token
 //   at the next one of the only i64 data input, and the last has none.
 // All other outputs are dropped.
-// Errors: several outputs that may be logits; an output that is not there, or
+// Errors: several outputs that may be logits; an output that is missing, or
 // that is neither a loss nor rows; with `batch`, a loss of one element of which
 // several batches do not give that of all their rows; a model with logits that
 // has a value called `labels`; no tokens, or of another shape than the rows.

@@ -65,7 +65,7 @@ class UpdateAttacher {
     for (const Op& op : from_.ops) {
       ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
     }
-    // Of accumulate_gradients.
+    // The new sums of accumulate_gradients.
     for (const Output& output : from_.outputs) {
       if (output.alias == kNoValue) continue;
       builder_.Output(map_[output.value], map_[output.alias]);
@@ -112,7 +112,7 @@ class UpdateAttacher {
                    params_.size(), of);
   }
 
-  // loss, norm, and the number that each gradient is multiplied with.
+  // Adds loss, norm, and the scalar that each gradient is multiplied with.
   absl::Status AddScale() {
     ASYRA_ASSIGN_OR_RETURN(loss_, Binary("div", loss_sum_, loss_count_, kLoss));
     builder_.Output(loss_, kNoValue, kLoss);
@@ -222,7 +222,7 @@ class UpdateAttacher {
     return absl::OkStatus();
   }
 
-  // Infinity in a step that is not finite: adamw then changes nothing.
+  // Returns infinity in a step that is not finite: adamw then changes nothing.
   absl::StatusOr<ValueId> ScaleOrInfinity() {
     if (safe_scale_ != kNoValue) return safe_scale_;
     ASYRA_ASSIGN_OR_RETURN(
@@ -253,7 +253,7 @@ class UpdateAttacher {
     return absl::OkStatus();
   }
 
-  // `next`, or `old` in a step that is not finite.
+  // Returns `next`, or `old` in a step that is not finite.
   absl::StatusOr<ValueId> Kept(ValueId next, ValueId old) {
     return builder_.AddOne("select", {finite_, next, old}, {},
                            builder_.program().value_name(next));

@@ -5,9 +5,8 @@
 
 namespace asyra {
 
-// Of a program with the outputs of attach_loss: its outputs become `loss`, the
-// sum divided by the count, and `loss_count`. Error: outputs that are not
-// there.
+// Replaces the outputs of attach_loss by `loss`, the sum divided by the count,
+// and `loss_count`. Error: a missing output.
 absl::StatusOr<bool> AverageLoss(Program& program, const PassOptions& options,
                                  PassContext& context);
 

@@ -74,7 +74,8 @@ class Classifier {
                             [&](ValueId value) { return uses_[value] == use; });
   }
 
-  // Of an op that takes rows to a result without a dimension of the batch.
+  // Returns the use of an op that takes rows to a result without a dimension of
+  // the batch.
   BatchUse OfRows(size_t i, int result) const {
     const Op& op = program_.ops[i];
     const AxisRule& rule = labels_.rules[i];
@@ -92,7 +93,7 @@ class Classifier {
     return mean ? BatchUse::kMean : BatchUse::kSum;
   }
 
-  // Of an op without rows.
+  // Returns the use of an op without rows.
   BatchUse OfSums(size_t i) const {
     const Op& op = program_.ops[i];
     size_t fixed = Count(op, BatchUse::kFixed);
@@ -131,7 +132,8 @@ class Classifier {
                : BatchUse::kMixed;
   }
 
-  // Whether what is multiplied with it, or divided by it, stays a sum or mean.
+  // Returns whether a sum or mean multiplied with the value, or divided by it,
+  // stays one.
   bool Scales(ValueId value, BatchUse use) const {
     if (use == BatchUse::kMean) return true;
     int def = def_use_.def[value];

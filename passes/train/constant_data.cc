@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kHidden = -1e3;
 
-// Of 16-bit data, and of angles of many positions in 32 bits.
+// Returns the tolerance of 16-bit data, and of angles of many positions in 32
+// bits.
 double ToleranceOf(const Tensor& data) {
   switch (data.dtype()) {
     case DType::kF16:
@@ -21,8 +22,8 @@ double ToleranceOf(const Tensor& data) {
   }
 }
 
-// Both of two kinds of elements occur, and no others. Most weights fail at the
-// first one.
+// Returns whether both of two kinds of elements occur, and no others. Most
+// weights fail at the first one.
 template <typename A, typename B>
 bool HasBoth(const Tensor& data, A is_a, B is_b) {
   bool a = false, b = false;
@@ -175,7 +176,7 @@ bool IsTriangle(const Tensor& data) {
   // The first row says how far the diagonal is from the corner.
   int64_t filled = 0;
   while (filled < columns && (data.Get(filled) == number) == lower) ++filled;
-  // Lower: columns before `filled + row` hold the number; upper: the others.
+  // Lower: columns before `filled + row` hold the scalar; upper: the others.
   bool zeros = false;
   for (int64_t i = 0; i < data.num_elements(); ++i) {
     int64_t row = i / columns % rows, column = i % columns;

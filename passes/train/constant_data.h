@@ -5,25 +5,28 @@
 
 namespace asyra {
 
-// 0 and 1, both: a mask that multiplies.
+// Returns whether elements are 0 and 1, both: a mask that multiplies.
 bool IsZeroOneMask(const Tensor& data);
-// 0 and numbers below -1000, both: a mask that is added.
+// Returns whether elements are 0 and below -1000, both: a mask that is added.
 bool IsAddedMask(const Tensor& data);
-// All of its matrices are zero on one side of a diagonal and one number, the
-// same everywhere, on the other: sums up to, or from, a position. A matrix of
-// one number alone is none, nor is the identity: weights may begin so.
+// Returns whether all matrices are zero on one side of a diagonal and one
+// scalar, the same everywhere, on the other: sums up to, or from, a position. A
+// matrix of one scalar alone is none, nor is the identity: weights may begin
+// so.
 bool IsTriangle(const Tensor& data);
-// In each matrix elements lie on one plane over row and column, with a slope
-// that is not 0 in at least one of them; -inf and numbers below -1000 aside:
-// scores that fall with the distance of positions.
+// Returns whether in each matrix elements lie on one plane over row and column,
+// with a slope that is not 0 in at least one of them; -inf and elements below
+// -1000 aside: scores that fall with the distance of positions.
 bool IsPlane(const Tensor& data);
-// Each number is the one before times a factor, the same for all, that is not
-// 1; at least three of them: frequencies, or slopes of positions.
+// Returns whether each element is the one before times a factor, the same for
+// all, that is not 1; at least three of them: frequencies, or slopes of
+// positions.
 bool IsGeometric(const Tensor& data);
-// Sines or cosines of positions: along one dimension, x[i-1] + x[i+1] =
-// 2 cos(angle) x[i] with one angle for each place of the others; or pairs in
-// halves, quarters or neighbours of the last dimension have squares that sum to
-// 1. Not where all are equal, nor where all are lines.
+// Returns whether elements are sines or cosines of positions: along one
+// dimension, x[i-1] + x[i+1] = 2 cos(angle) x[i] with one angle for each place
+// of the others; or pairs in halves, quarters or neighbours of the last
+// dimension have squares that sum to 1. Not where all are equal, nor where all
+// are lines.
 bool IsSines(const Tensor& data);
 
 }  // namespace asyra

@@ -19,7 +19,7 @@ class Deferrer {
         def_use_(*program),
         gone_(program->ops.size()) {}
 
-  // How many all_reduces were moved or dropped.
+  // Moves or drops all_reduces and returns their number.
   int Run() {
     int count = 0;
     for (const Input& input : program_.inputs) {
@@ -116,8 +116,8 @@ class Deferrer {
     return def_use_.uses[value].size() == 1 && def_use_.output_uses[value] == 0;
   }
 
-  // The op that makes it, where that is a reshape: as of a bias, which is
-  // summed over leading dimensions first. Or -1.
+  // Returns the op that makes the value, if it is a reshape, as of a bias,
+  // which is summed over leading dimensions first; else -1.
   int ReshapeOf(ValueId value) const {
     int def = def_use_.def[value];
     return def >= 0 && program_.ops[def].def->name == "reshape" ? def : -1;
@@ -129,7 +129,7 @@ class Deferrer {
            program_.type(op.results[0]).partial.empty();
   }
 
-  // Whether it leaves the program as the new value of the state alone.
+  // Returns whether it leaves the program as the new value of the state alone.
   bool IsOnlyKept(ValueId sum, ValueId state) const {
     return std::all_of(program_.outputs.begin(), program_.outputs.end(),
                        [&](const Output& output) {

@@ -15,8 +15,8 @@
 namespace asyra {
 namespace {
 
-// What gives elements of its operands again: a gradient goes through it as it
-// is.
+// Returns whether an op only rearranges or repeats elements of its operands: a
+// gradient goes through it as it is.
 bool IsRearrangement(const OpDef& def) {
   constexpr std::string_view kNames[] = {"reshape",   "transpose", "cast",
                                          "broadcast", "slice",     "concat"};
@@ -24,8 +24,9 @@ bool IsRearrangement(const OpDef& def) {
          std::end(kNames);
 }
 
-// Whose derivative is computed in f32 where the op is 16-bit: a kernel reads
-// and writes 16 bits either way. Those of norms are one op, f32 inside.
+// Returns whether the derivative is computed in f32 where the op is 16-bit: a
+// kernel reads and writes 16 bits either way. Those of norms are one op, f32
+// inside.
 bool IsComputedWide(const OpDef& def) {
   if (IsRearrangement(def)) return false;
   if (def.name == "rms_norm" || def.name == "layer_norm") return false;
@@ -36,7 +37,7 @@ bool IsComputedWide(const OpDef& def) {
              std::end(kOthers);
 }
 
-// Of each value: whether it is a float that depends on a parameter.
+// Returns, by value, whether it is a float that depends on a parameter.
 std::vector<bool> DependOnParams(const Program& program) {
   std::vector<bool> depend(program.values.size(), false);
   for (const Input& input : program.inputs) {
@@ -72,7 +73,7 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // The params that no gradient reaches.
+  // Returns the params that no gradient reaches.
   std::vector<std::string> WithoutGradient() const {
     std::vector<std::string> names;
     for (const Input& input : from_.inputs) {
@@ -128,7 +129,7 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // With the further results that its derivative reads.
+  // Copies an op with the further results that its derivative reads.
   absl::Status CopyForGradient(const Op& op) {
     Op copy = op;
     copy.attrs.Set(std::string(op.def->gradient_attr), true);
@@ -145,7 +146,8 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // What depends on a parameter, and what is nothing but one.
+  // Finds the values that depend on a parameter, and those that only rearrange
+  // one.
   void FindDependents() {
     const Program& program = builder_.program();
     depends_ = DependOnParams(program);
@@ -173,7 +175,7 @@ class Differentiator {
     return Invalid("there is no output {}, which attach_loss leaves", kLossSum);
   }
 
-  // 1, or what gradients in f16 are scaled by.
+  // Returns 1, or the scale of gradients in f16.
   absl::StatusOr<ValueId> Seed(ValueId loss) {
     DType dtype = builder_.type(loss).dtype;
     bool f16 = false;
@@ -234,7 +236,8 @@ class Differentiator {
                                 NameOf(op), ShortList(ParamsAbove(op))));
   }
 
-  // "op sgd of %u", and the node of the model's file that it comes from.
+  // Returns "op sgd of %u", and the node of the model's file that it comes
+  // from.
   std::string NameOf(const Op& op) const {
     const std::string& value = builder_.program().value_name(op.results[0]);
     std::string name = fmt::format("op {} of %{}", op.def->name, value);
@@ -277,7 +280,7 @@ class Differentiator {
     return Cast(value, WideType(builder_.type(value).dtype));
   }
 
-  // The params that it depends on, by way of what it reads.
+  // Returns the params that it depends on, by way of what it reads.
   std::vector<std::string> ParamsAbove(const Op& op) const {
     const Program& program = builder_.program();
     std::vector<bool> above(program.values.size(), false);

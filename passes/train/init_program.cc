@@ -72,7 +72,7 @@ class InitBuilder {
                            "init.value");
   }
 
-  // With zeros at the ends, up to `shape`.
+  // Pads with zeros at the ends, up to `shape`.
   absl::StatusOr<ValueId> Padded(ValueId value, const Shape& shape) {
     for (size_t d = 0; d < shape.size(); ++d) {
       Shape rest = builder_.type(value).shape();
@@ -93,8 +93,8 @@ class InitBuilder {
   std::vector<std::pair<ValueId, std::string>> names_;
 };
 
-// How a weight is read; none for what is no float weight. One that looks like a
-// constant may be trained all the same, by a user's word.
+// Returns how a weight is read; none for what is no float weight. One that
+// looks like a constant may be trained all the same, by a user's word.
 std::optional<ParameterUse> UseOf(const Program& model,
                                   const WeightRoles& roles, ValueId value) {
   for (const Parameter& one : roles.parameters) {

@@ -27,7 +27,7 @@ class SquareJoiner {
         builder_(Builder::Like(program)),
         map_(program.values.size(), kNoValue) {}
 
-  // How many gradients are part of a joint op.
+  // Finds the sums to join and returns the number of gradients in joint ops.
   int FindSums() {
     int joined = 0;
     for (size_t i = 0; i < from_.ops.size(); ++i) {
@@ -64,7 +64,7 @@ class SquareJoiner {
     return def_use_.uses[value].size() == 1 && def_use_.output_uses[value] == 0;
   }
 
-  // Whether nothing but another addition of such values reads it.
+  // Returns whether nothing but another addition of such values reads it.
   bool IsInner(int add) const {
     ValueId sum = from_.ops[add].results[0];
     if (!IsReadOnce(sum)) return false;
@@ -73,7 +73,7 @@ class SquareJoiner {
            from_.type(from_.ops[reader].results[0]) == from_.type(sum);
   }
 
-  // The terms of a sum from left to right, and the additions inside it.
+  // Finds the terms of a sum from left to right, and the additions inside it.
   void Flatten(int add, std::vector<ValueId>* terms, std::vector<int>* inner) {
     for (ValueId term : from_.ops[add].operands) {
       int def = def_use_.def[term];
@@ -138,7 +138,8 @@ class SquareJoiner {
                           [&](int use) { return after[use]; });
   }
 
-  // It is computed where the last of its terms was, and stands for it.
+  // Makes the joint op where the last of its terms was, and lets it stand for
+  // that one.
   ValueId MakeGroup(const std::vector<ValueId>& terms, size_t begin,
                     size_t end) {
     ValueId last = *std::max_element(terms.begin() + begin, terms.begin() + end,
@@ -179,7 +180,7 @@ class SquareJoiner {
   std::vector<bool> gone_;  // by op
   // Gradients by the op in whose place their squares are summed.
   std::map<int, std::vector<ValueId>> groups_;
-  // What is added, by the last addition of a sum.
+  // The values added, by the last addition of a sum.
   std::map<int, std::vector<ValueId>> sums_;
   Builder builder_;
   std::vector<ValueId> map_;

@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// What is added to a count so that it is not 0.
+// The most that is added to a count so that it is not 0.
 constexpr double kMostEpsilon = 1e-5;
 
 struct Quotient {

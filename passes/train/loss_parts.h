@@ -1,4 +1,4 @@
-// The loss of a model that ends in one number, in parts that may be added up
+// The loss of a model that ends in one scalar, in parts that may be added up
 // over the batches of a step.
 #pragma once
 
@@ -22,14 +22,15 @@ enum class LossForm : uint8_t {
 
 struct LossParts {
   LossForm form = LossForm::kOther;
-  // Of kQuotient, the two sums, in `builder`.
+  // The two sums of kQuotient, in `builder`.
   ValueId sum = kNoValue, count = kNoValue;
   std::string why_not;  // of kOther: the op that is in the way
 };
 
-// Of `loss`, a value of `program`, of which `builder` has a copy: its values by
-// those of `program` are `map`. With `guarded` a divisor that a number keeps
-// from being 0, max(count, 1) or count + 1e-9, is its count.
+// Returns the parts of `loss`, a value of `program`, of which `builder` has a
+// copy: its values by those of `program` are `map`. With `guarded` a divisor
+// that a scalar keeps from being 0, max(count, 1) or count + 1e-9, is its
+// count.
 // Error: an op without an axis rule.
 absl::StatusOr<LossParts> PartsOfLoss(const Program& program,
                                       const DimNames& names, ValueId loss,

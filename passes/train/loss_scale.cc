@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// What a value is a sum of, beside states.
+// Returns the value of which `value` is a sum with states.
 ValueId WithoutStates(const Program& program, const DefUse& def_use,
                       ValueId value) {
   int def = def_use.def[value];
@@ -21,7 +21,8 @@ ValueId WithoutStates(const Program& program, const DefUse& def_use,
   return value;
 }
 
-// Of the loss of a batch, with those that do not count.
+// Returns the number of terms of the loss of a batch, with those that do not
+// count.
 double Terms(const Program& program) {
   DefUse def_use(program);
   for (const Output& output : program.outputs) {
@@ -48,7 +49,7 @@ absl::StatusOr<LossScale> AddLossScale(const Program& from, Builder& builder) {
   double first = kFirstLossScaleLog2 - std::log2(Terms(from));
   ASYRA_ASSIGN_OR_RETURN(ValueId power,
                          builder.AddOne("add", {scale.state, number(first)}));
-  // What is between two powers of two counts steps.
+  // The fraction between two powers of two counts steps.
   ASYRA_ASSIGN_OR_RETURN(power, builder.AddOne("floor", {power}));
   ASYRA_ASSIGN_OR_RETURN(
       scale.scale, builder.AddOne("pow", {number(2), power}, {}, kLossScale));

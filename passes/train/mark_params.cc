@@ -48,7 +48,7 @@ absl::StatusOr<Program> WithParams(const Program& program,
   return std::move(builder).Finish();
 }
 
-// A remark for each reason for which float weights are not trained.
+// Adds a remark for each reason for which float weights are not trained.
 void NameUntrained(const Program& program,
                    const std::vector<UntrainedWeight>& untrained,
                    PassContext& context) {
@@ -67,7 +67,7 @@ void NameUntrained(const Program& program,
   }
 }
 
-// Single numbers look alike whether they are trained or not.
+// Names trained scalars: they look alike whether they are trained or not.
 void NameNumbers(const Program& program,
                  const absl::flat_hash_set<ValueId>& params,
                  PassContext& context) {

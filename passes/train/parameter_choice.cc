@@ -13,8 +13,8 @@
 namespace asyra {
 namespace {
 
-// The alternatives of a regular expression: what '|' separates outside of
-// groups and brackets.
+// Returns the alternatives of a regular expression: what '|' separates outside
+// of groups and brackets.
 std::vector<std::string> Alternatives(const std::string& pattern) {
   std::vector<std::string> parts(1);
   int depth = 0;

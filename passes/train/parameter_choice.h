@@ -1,4 +1,4 @@
-// Which weights are parameters, as users say it.
+// The choice of the weights that are parameters, as users say it.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ bool IsLookup(const Op& op) {
   return IsAny(op, {"embedding", "gather", "gather_nd", "gather_elements"});
 }
 
-// Whether the derivative by an operand can be anything but 0.
+// Returns whether the derivative by an operand can be anything but 0.
 bool HasSlope(const Program& program, const Op& op, size_t operand) {
   if (IsAny(op, {"sign", "floor", "ceil", "round"})) return false;
   return IsFloat(program.type(op.operands[operand]).dtype);
@@ -47,7 +47,8 @@ bool IsStatisticName(const std::string& name) {
          std::end(kNames);
 }
 
-// At most two numbers occur: most weights fail at the third element.
+// Returns whether at most two scalars occur: most weights fail at the third
+// element.
 bool IsTwoValued(const Tensor& data) {
   std::optional<double> first, second;
   for (int64_t i = 0; i < data.num_elements(); ++i) {
@@ -70,8 +71,8 @@ bool IsUniform(const Tensor& data) {
   return true;
 }
 
-// The same without dimensions of one element: a mask of tokens and channels may
-// be [tokens, tokens, 1].
+// Returns the same without dimensions of one element: a mask of tokens and
+// channels may be [tokens, tokens, 1].
 Tensor WithoutOnes(const Tensor& data) {
   Shape shape;
   for (int64_t size : data.shape()) {
@@ -80,7 +81,8 @@ Tensor WithoutOnes(const Tensor& data) {
   return data.Reshaped(shape);
 }
 
-// Several elements in each of the last two dimensions.
+// Returns whether there are several elements in each of the last two
+// dimensions.
 bool IsMatrix(const Tensor& data) {
   int rank = data.rank();
   return rank >= 2 && data.size(rank - 1) >= 2 && data.size(rank - 2) >= 2;
@@ -120,7 +122,7 @@ class ParameterFinder {
   }
 
  private:
-  // What a gradient of some output reaches.
+  // Finds the values that a gradient of some output reaches.
   void FindWhatLeadsOut() {
     for (const Output& output : program_.outputs) {
       leads_[output.value] = IsFloat(program_.type(output.value).dtype);
@@ -138,7 +140,7 @@ class ParameterFinder {
     }
   }
 
-  // Why a weight is no parameter; "" if it is one.
+  // Returns why a weight is no parameter; "" if it is one.
   std::string ReasonAgainst(const Input& input) const {
     if (input.origin != nullptr && !input.origin->constant.empty()) {
       return input.origin->constant;
@@ -227,9 +229,9 @@ class ParameterFinder {
     });
   }
 
-  // What kind of constant `data` is for all that read it; "" if for one it is
-  // none. Readers of what follows from it and from constants alone get the data
-  // as it is there.
+  // Returns the kind of constant that `data` is for all that read it; "" if it
+  // is none for one of them. Readers of values that follow from it and from
+  // constants alone get the data as they see it.
   std::string StructureOf(ValueId value, const Tensor& data) const {
     std::string found;
     bool constant = def_use_.output_uses[value] == 0;
@@ -267,7 +269,7 @@ class ParameterFinder {
     return "";
   }
 
-  // The result of an op on the data and constants of the program alone.
+  // Returns the result of an op on the data and constants of the program alone.
   std::optional<Tensor> Derived(const Op& op, ValueId value,
                                 const Tensor& data) const {
     constexpr int64_t kMost = int64_t{1} << 24;
@@ -292,7 +294,7 @@ class ParameterFinder {
     return (*results)[0];
   }
 
-  // What the first reader that says it does with it.
+  // Returns the use by the first reader that determines it.
   ParameterUse UseOf(ValueId value) const {
     std::optional<ParameterUse> use = FindUse(value, 0);
     if (use.has_value()) return *use;

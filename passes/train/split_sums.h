@@ -11,23 +11,23 @@
 
 namespace asyra {
 
-// By the name of a state, the axes over which its devices' parts are still to
-// be summed; none: every device has the sum.
+// The axes over which its devices' parts are still to be summed, by the name of
+// a state; none: every device has the sum.
 using SumAxes = std::map<std::string, AxisList, std::less<>>;
 
-// The text of an option: "NAME@dp,sp; NAME". Error: an unknown axis.
+// Reads the text of an option: "NAME@dp,sp; NAME". Error: an unknown axis.
 absl::StatusOr<SumAxes> ReadSumAxes(const std::string& text, const Mesh& mesh);
-// The states of accumulate_gradients in `step`; `mesh` is the mesh of `step`
-// without the splits of axes (ir/split_axes.h).
+// Returns the text for the states of accumulate_gradients in `step`; `mesh` is
+// the mesh of `step` without the splits of axes (ir/split_axes.h).
 std::string SumAxesText(const Program& step, const Mesh& mesh);
 
-// Of a local program: where a state adds what all devices have,
+// Splits sums of a local program: where a state adds what all devices have,
 //
 //   %sum = add(%state, %whole)
 //
 // the first device of the axes adds it and the others add zeros, in a state
-// that is partial over them. For states that are not partial yet over some of
-// their `axes`, and over those; how many there were.
+// that is partial over them. Changes states that are not partial yet over some
+// of their `axes`, for those axes, and returns their number.
 absl::StatusOr<int> SplitSums(Program& program, const SumAxes& axes);
 
 }  // namespace asyra

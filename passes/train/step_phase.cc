@@ -15,8 +15,9 @@ ValueId OutputCalled(const Program& program, std::string_view name) {
   return kNoValue;
 }
 
-// Of a program that adds gradients to those of other batches, and updates
-// nothing: what its loss and the count of its terms do not need is backward.
+// Returns the phases of a program that adds gradients to those of other
+// batches, and updates nothing: what its loss and the count of its terms do not
+// need is backward.
 std::vector<StepPhase> PhasesWithoutUpdate(const Program& program) {
   std::vector<bool> values(program.values.size(), false);
   bool has_loss = false, has_sums = false;

@@ -16,14 +16,14 @@
 namespace asyra {
 namespace {
 
-// Of adamw's operands.
+// The index of the scale among adamw's operands.
 constexpr size_t kScale = kAdamWOfParam + kAdamWShared - 1;
 
 class Storer {
  public:
   explicit Storer(Program* program) : program_(*program), def_use_(*program) {}
 
-  // Those that the program updates.
+  // Stores the params that the program updates, and returns their number.
   int StoreUpdated() {
     int stored = 0;
     for (const Input& input : program_.inputs) {
@@ -79,7 +79,7 @@ class Storer {
     program_.DropUnusedValues();
   }
 
-  // To bf16, and no output.
+  // Returns whether the op is a cast to bf16, and no output.
   bool IsCast(int i) const {
     const Op& op = program_.ops[i];
     return op.def->name == "cast" &&
@@ -101,8 +101,8 @@ class Storer {
     });
   }
 
-  // The adamw whose param it is, where its result is the new param and nothing
-  // else; or -1.
+  // Returns the adamw whose param it is, if its result is the new param and
+  // nothing else; else -1.
   int UpdateOf(ValueId param) const {
     if (program_.type(param).dtype != DType::kF32) return -1;
     for (int use : def_use_.uses[param]) {
@@ -141,7 +141,8 @@ class Storer {
     return true;
   }
 
-  // Whether the op, and what reads a view that it is, is done before.
+  // Returns whether the op, and all readers of it if it is a view, are done
+  // before.
   bool AllBefore(int op, const std::vector<bool>& before) const {
     if (!program_.ops[op].def->is_view) return before[op];
     ValueId view = program_.ops[op].results[0];

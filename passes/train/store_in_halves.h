@@ -8,19 +8,20 @@
 
 namespace asyra {
 
-// Of a local program: f32 params of which all readers are casts to bf16, and an
-// adamw that replaces the param when all that read the casts is done, are
-// stored in halves (ir/halves.h). The casts become upper_half, which is a view.
-// An all_gather or a shard between a param and its casts moves bf16 instead.
-// An adamw that waits for no norm of all gradients (clip 0) may come before
+// Stores params of a local program in halves (ir/halves.h): f32 params of which
+// all readers are casts to bf16, and that an adamw replaces when all readers of
+// the casts are done. The casts become upper_half, which is a view. An
+// all_gather or a shard between a param and its casts moves bf16 instead. An
+// adamw that waits for no norm of all gradients (clip 0) may come before
 // readers; its param stays as it is, or the new one would have to be copied.
 //
-// With `params`, the names of another program of the training (HalvesText):
-// those, in a program without updates. Error: one of them is read otherwise.
+// With `params`, the names of another program of the training (HalvesText),
+// stores those, in a program without updates. Error: one of them is read
+// otherwise.
 absl::StatusOr<bool> StoreInHalves(Program& program, const PassOptions& options,
                                    PassContext& context);
 
-// The inputs of a program that are stored in halves: "NAME;NAME".
+// Returns the inputs of a program that are stored in halves: "NAME;NAME".
 std::string HalvesText(const Program& program);
 
 }  // namespace asyra

@@ -59,7 +59,8 @@ bool IsMove(const Op& op) {
          std::end(kNames);
 }
 
-// Which weights are tables of lookups, and which are the matrix of the head.
+// The weights that are tables of lookups, and those that are the matrix of the
+// head.
 class WeightUses {
  public:
   explicit WeightUses(const Program& program)
@@ -220,7 +221,7 @@ const Input& InputOf(const Program& program, ValueId value) {
                        [&](const Input& one) { return one.value == value; });
 }
 
-// The origin of the earlier one, with the names of the later one.
+// Returns the origin of the earlier one, with the names of the later one.
 std::shared_ptr<const WeightOrigin> Joined(const Program& program,
                                            const WeightOrigin& earlier,
                                            const Tie& tie) {
@@ -237,7 +238,7 @@ std::shared_ptr<const WeightOrigin> Joined(const Program& program,
   return joined;
 }
 
-// The program whose readers of later ones read the earlier ones.
+// Returns the program whose readers of later ones read the earlier ones.
 absl::StatusOr<Program> WithTies(const Program& program,
                                  const std::vector<Tie>& ties) {
   Builder builder = Builder::Like(program);
@@ -268,7 +269,7 @@ absl::StatusOr<Program> WithTies(const Program& program,
   return std::move(builder).Finish();
 }
 
-// What was asked for and cannot be.
+// Checks that all ties that were asked for are possible.
 absl::Status CheckTied(const Program& program, const Names& tie,
                        const std::vector<Parameter>& parameters,
                        const std::vector<Tie>& ties) {

@@ -22,7 +22,7 @@ struct TieChoice {
 // the other name too (WeightOrigin::tied). The head is a matmul from whose
 // result no other matmul or attention is on the way to an output. Other weights
 // may be equal by chance, as copies of layers are at first, and stay apart
-// unless `choice` says otherwise; so do vectors and matrices of one number
+// unless `choice` says otherwise; so do vectors and matrices of one scalar
 // everywhere. Gives a line for each tie. Errors: no regular expression; one
 // that matches none of the parameters; `tie` of weights that differ from all
 // others.

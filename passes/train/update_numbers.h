@@ -1,4 +1,4 @@
-// The numbers of the optimizers, and which values they may have.
+// The scalars of the optimizers, and the values they may have.
 #pragma once
 
 #include <limits>
@@ -22,7 +22,7 @@ struct UpdateNumber {
 };
 
 absl::Span<const UpdateNumber> UpdateNumbers();
-// One of them, by a name that exists.
+// Returns one of them, by a name that exists.
 const UpdateNumber& UpdateNumberOf(std::string_view name);
 
 }  // namespace asyra

@@ -9,7 +9,7 @@ inline bool Is16Bit(DType dtype) {
   return dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-// f32 of 16-bit floats, else the same.
+// Returns f32 for 16-bit floats, else the same type.
 inline DType WideType(DType dtype) {
   return Is16Bit(dtype) ? DType::kF32 : dtype;
 }

@@ -11,9 +11,9 @@
 
 namespace asyra {
 
-// Fixed costs of a collective on copy engines: a meeting, where each rank
-// raises a flag of each peer in turn, and going from the copy to one peer to
-// the next. Fitted, with the rate of h200x*.machine, to 95 gathers and
+// Fixed costs of a collective on copy engines: a device barrier, where each
+// rank raises a flag of each peer in turn, and going from the copy to one peer
+// to the next. Fitted, with the rate of h200x*.machine, to 95 gathers and
 // exchanges in graphs on two, four and eight H200.
 inline constexpr double kCopyMeetingUs = 1, kCopyFlagUs = 2.75;
 inline constexpr double kCopyIssueUs = 6;
@@ -46,12 +46,13 @@ enum class Algorithm : uint8_t {
 };
 std::string_view ToString(Algorithm algorithm);
 
-// How devices of such groups reach each other, as the machine is described.
+// Returns how devices of such groups reach each other, as the machine is
+// described.
 GroupReach ReachOf(const Machine& machine, const GroupSpan& span);
-// Whether copy engines connect them (ir/gpu/copy_engine_reach.h).
+// Returns whether copy engines connect them (ir/gpu/copy_engine_reach.h).
 bool CopyEnginesReach(const Machine& machine, const GroupSpan& span);
-// Whether copy engines would carry `call`, which has distributed types, if it
-// asks for them: CopyEnginesCanCarry, and they connect its group.
+// Returns whether copy engines would carry `call`, which has distributed types,
+// if it asks for them: CopyEnginesCanCarry, and they connect its group.
 bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
                       const Mesh& mesh);
 

@@ -24,14 +24,14 @@ constexpr double kBlockBytes = 16384;
 // that keep 32 each (executor/cuda/codegen).
 constexpr double kMostHeldBytes = 1024 * 32 * 4;
 
-// How many times as long a matmul of odd rows takes (Work::odd_rows). On an
-// H200, cuBLASLt 13.1: the three of a loss over 50257 classes, 32768 x 768,
-// took 57 ms, over 50304 classes 9.3.
+// The factor on the time of a matmul of odd rows (Work::odd_rows). On an H200,
+// cuBLASLt 13.1: the three of a loss over 50257 classes, 32768 x 768, took 57
+// ms, over 50304 classes 9.3.
 constexpr double kOddRows = 6;
 
-// How many times as long attention takes that our own kernels compute without
-// tensor cores, beside its operations at the vector rate. On an H200: causal
-// attention of 2 x 8192 rows and 32 heads of 128 took 120 ms.
+// The factor on the time of attention that our kernels compute without tensor
+// cores, beside its operations at the vector rate. On an H200: causal attention
+// of 2 x 8192 rows and 32 heads of 128 took 120 ms.
 constexpr double kPlainAttention = 4.3;
 
 struct MatmulTime {

@@ -115,7 +115,7 @@ class CostMemo {
                             program.ResultTypes(op), cost});
   }
 
-  // Of ops with equal types few differ in attributes.
+  // Hashes the types: of ops with equal ones, few differ in attributes.
   static size_t Hash(const Program& program, const Op& op) {
     size_t hash = std::hash<const OpDef*>()(op.def);
     auto add = [&hash](uint64_t word) {

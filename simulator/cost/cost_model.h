@@ -29,7 +29,7 @@ enum Resource {
 std::string_view ToString(Resource resource);
 
 struct OpCost {
-  // Where the estimate comes from, best first.
+  // The source of the estimate, best first.
   enum Source : uint8_t { kMeasured, kInterpolated, kExtrapolated, kFormula };
   static constexpr int kNumSources = 4;
   // The resource that limits the op.
@@ -46,8 +46,8 @@ struct OpCost {
   double launch_us = 0;  // on the host
   bool is_compute = false;
   int sms = 0;  // held by a collective
-  // Of those that run and while its kernel does, as a fraction of the GPU's:
-  // its CTAs', or what the sums of copy engines take.
+  // The SMs held while its kernel runs, as a fraction of the GPU's: its CTAs',
+  // or what the sums of copy engines take.
   double held_sms = 0;
   double waves = 0;         // ComputeEstimate::waves
   bool persistent = false;  // holds its SMs until it is done
@@ -57,10 +57,9 @@ struct OpCost {
   // Fraction of each resource the op uses while it runs at full speed. SMs that
   // a collective holds are not included: they are not shared.
   std::array<double, kNumResources> load = {};
-  // Of a collective: the fraction of its speed next to computation that uses
-  // all SMs.
+  // The fraction of a collective's speed next to computation that uses all SMs.
   double beside_compute = 1;
-  // Of a collective by copy engines: Machine::beside_copies.
+  // The value of Machine::beside_copies for a collective by copy engines.
   double math_beside = 1;
   Algorithm algorithm = Algorithm::kNone;  // of a collective
   int protocol = -1;                       // of machine.protocols
@@ -96,8 +95,8 @@ class CostModel {
   OpCost RememberedCost(const Program& program, const Op& op) const;
   // The uncached lookup in the table, which takes time.
   CostKey KeyOf(const OpCall& call) const;
-  // What was measured of calls like this one, over their times by formula; 1 if
-  // nothing near it was.
+  // Returns what was measured of calls like this one, over their times by
+  // formula; 1 if nothing near it was.
   double MeasuredFactor(const OpCall& call) const;
 
   // `payload_bytes` as EstimateCollective takes it.
@@ -122,11 +121,11 @@ class CostModel {
                                  : machine_.launch_us;
   }
   double PayloadOf(const OpCall& call) const;
-  // How a collective is carried: by copy engines if it asks for them and they
-  // can.
+  // Returns how a collective is carried: by copy engines if it asks for them
+  // and they can.
   CollectiveForm FormOf(const OpCall& call) const;
   void Correct(const CostKey& key, OpCost* cost) const;
-  // Of a collective that the library carries.
+  // Adds the packing of a collective that the library carries.
   void AddPacking(const OpCall& call, OpCost* cost) const;
 
   Machine machine_;

@@ -1,4 +1,4 @@
-// What ops that run one after the other use, as one op.
+// The cost of ops that run one after the other, as one op.
 #pragma once
 
 #include "simulator/cost/cost_model.h"

@@ -16,7 +16,7 @@ namespace {
 constexpr double kSame = 1e-6;     // doublings
 constexpr double kNear = 2;        // a neighbour to interpolate from
 constexpr double kFar = 4;         // and to extrapolate from
-constexpr double kOtherFlags = 1;  // how far apart attributes put two uses
+constexpr double kOtherFlags = 1;  // distance of uses with other attributes
 
 double Distance(const CostKey& a, const CostKey& b) {
   double squares = a.flags == b.flags ? 0 : kOtherFlags;

@@ -17,7 +17,7 @@ namespace asyra {
 
 // One op with its types and attributes, and its time alone.
 struct Measurement {
-  // As ParseCall reads it, over the mesh (x=ranks):
+  // The call as ParseCall reads it, over the mesh (x=ranks):
   // "all_gather(bf16[4096@x]) {dim=0, axes=x}".
   std::string call;
   int ranks = 1;
@@ -26,7 +26,7 @@ struct Measurement {
 
 struct Measurements {
   std::string device;     // "NVIDIA H200"
-  std::string driver;     // its version
+  std::string driver;     // version
   std::string libraries;  // "NCCL 2.28.9, cuBLASLt 13.1"
   std::string date;       // "2026-11-20"
   std::string method;     // "median of 5 runs"

@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// Of each part along the dimension that an attribute names.
+// Counts the runs of each part along the dimension that an attribute names.
 int64_t RunsAlong(const AttrMap& attrs, std::string_view dim,
                   const Type& value) {
   return ContiguousRuns(value, NormalizeDim(attrs.Int(dim), value.rank()));

@@ -163,7 +163,8 @@ class PlanReplay {
     return cost;
   }
 
-  // Of a kernel that reads and writes so many bytes and does little else.
+  // Returns the cost of a kernel that reads and writes so many bytes and does
+  // little else.
   OpCost CopyCost(double moved_bytes) const {
     OpCost cost;
     double busy_us = moved_bytes / MemoryBytesPerUs();
@@ -313,7 +314,7 @@ OverlapTimeline OverlapTimelineOf(const OpCall& call, const CostModel& costs) {
   if (!plan.ok()) return timeline;
   PlanTimes times = ReplayPlan(*plan, costs);
   timeline.time_us = times.time_us;
-  // As much is left at the end.
+  // The same time is left at the end.
   double begin_us = costs.machine().gpu.kernel_us;
   for (const PlanSpan& span : times.spans) {
     const PlanStep& step = plan->steps[span.rank][span.step];

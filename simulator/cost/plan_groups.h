@@ -1,5 +1,5 @@
-// How to join the chunks of a rank's order into groups that are computed at
-// once: larger groups compute faster, smaller ones hide more.
+// Joins the chunks of a rank's order into groups that are computed at once:
+// larger groups compute faster, smaller ones hide more.
 //
 // FlashOverlap (its algorithm 1) tries partitions of the waves of a matmul,
 // pruned to a few first and last sizes, by the recurrence
@@ -24,7 +24,7 @@ struct GroupPlan {
   double time_us = 0;           // by the recurrence
 };
 
-// Chunks that are computed and then moved: what comes out is there when the
+// Chunks that are computed and then moved: what comes out is available when the
 // last group has been moved. `chunks` is at least 1.
 GroupPlan BestGroupsToMove(int64_t chunks, const GroupCost& piece_us,
                            const GroupCost& move_us);
@@ -33,7 +33,7 @@ GroupPlan BestGroupsToMove(int64_t chunks, const GroupCost& piece_us,
 double TimeToMove(absl::Span<const int64_t> groups, const GroupCost& piece_us,
                   const GroupCost& move_us);
 
-// Chunks that are computed once they have come: chunk i is there at
+// Chunks that are computed once they have come: chunk i is available at
 // `arrival_us[i]`, ascending, and a group waits for its last.
 GroupPlan BestGroupsOfArrivals(absl::Span<const double> arrival_us,
                                const GroupCost& piece_us);

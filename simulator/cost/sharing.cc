@@ -82,8 +82,9 @@ Users UsersOf(absl::Span<const ActiveOp> active) {
   return users;
 }
 
-// How far the speed of the users that still rise can go before a resource is
-// full, and which resource that is (kNumResources: none before full speed).
+// Returns how far the speed of the users that still rise can go before a
+// resource is full, and which resource that is (kNumResources: none before full
+// speed).
 double RiseTo(const Users& users, int* full) {
   double level = 1;
   *full = kNumResources;

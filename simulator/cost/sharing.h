@@ -1,4 +1,4 @@
-// How concurrent ops share resources.
+// The sharing of resources by concurrent ops.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ double SlowdownOn(double share, double waves);
 // limited by arithmetic keeps the share OpCost::math_beside of its speed.
 struct ActiveOp {
   const OpCost* cost;
-  // Whether it has a kernel at this time: false in the part of a collective
+  // True if it has a kernel at this time, false in the part of a collective
   // without one.
   bool has_kernel = true;
 };
@@ -59,7 +59,8 @@ class SharedSpeeds {
   void Compute(absl::Span<const Active> active, std::vector<double>* speeds);
 
   absl::Span<const OpCost> op_costs_;
-  // Of each op: equal for ops that use the same share of each resource.
+  // The kind of each op: equal for ops that use the same share of each
+  // resource.
   std::vector<int> kind_;
   absl::flat_hash_map<uint64_t, std::array<double, kMost>> kept_;
   std::vector<ActiveOp> active_;

@@ -24,8 +24,7 @@ inline constexpr Range kPositive = {1e-9, 1e12};
 inline constexpr Range kNotNegative = {0, 1e12};
 inline constexpr Range kFraction = {1e-3, 1};
 
-// What is wrong with a file: all keys that are missing, or the first other
-// error.
+// The errors of a file: all keys that are missing, or the first other error.
 struct JsonErrors {
   std::vector<std::string> missing;  // paths of keys
   absl::Status other;                // the first

@@ -109,15 +109,15 @@ struct Machine {
   // Processes of a host can open each other's device memory, so that copy
   // engines connect them too. False unless the file says so.
   bool process_copies = false;
-  // How a program runs, which no file says (CostOptions): each rank is a
-  // process, else a thread of its host's only one.
+  // True if each rank is a process, else a thread of its host's only one. No
+  // file says it (CostOptions).
   bool ranks_are_processes = false;
 
   int nics = 1;                 // of a host, shared evenly by its GPUs
   Rate network_gbps;            // of one NIC, one direction
   double network_alpha_us = 0;  // a crossing, beyond the protocol's hop
 
-  // Where the numbers of each section come from, for people.
+  // The source of the numbers of each section, for people.
   std::map<std::string, std::string, std::less<>> sources;
   // Measurements that correct the formulas, or null; and whether fields were
   // edited, so that the measurements are of another machine.

@@ -48,7 +48,8 @@ bool IsPair(const Json& json) {
          json.contains("achievable");
 }
 
-// Whether a field is one that ParseMachine takes whole numbers for only.
+// Returns whether a field is one that ParseMachine takes whole numbers for
+// only.
 bool IsCount(std::string_view key) {
   constexpr std::string_view kCounts[] = {
       "copy_engines", "ctas", "gpus", "hbm_sms", "nics", "nodes", "sms"};
@@ -92,7 +93,7 @@ const std::vector<NumberGroup>& NumberGroups() {
   return *groups;
 }
 
-// Whether a machine of this file has the group.
+// Returns whether a machine of this file has the group.
 bool Has(const Json& file, const NumberGroup& group) {
   return group.link.empty() || file["host"]["link"] == group.link;
 }
@@ -206,7 +207,7 @@ absl::Status NoSuchKey(const std::string& key, const Json& file) {
                  fmt::join(names, ", "));
 }
 
-// Of each number of the group that the machine has.
+// Applies the factor to each number of the group that the machine has.
 absl::Status ApplyGroup(const Edit& edit, const NumberGroup& group,
                         Json* file) {
   if (!edit.is_factor) {
@@ -231,7 +232,7 @@ absl::Status ApplyGroup(const Edit& edit, const NumberGroup& group,
   return absl::OkStatus();
 }
 
-// A key that names a number, or a group of them.
+// Applies a key that names a scalar, or a group of them.
 absl::Status ApplyAny(const Edit& edit, Json* file) {
   for (const NumberGroup& group : NumberGroups()) {
     if (group.name == edit.key) return ApplyGroup(edit, group, file);

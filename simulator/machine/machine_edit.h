@@ -1,4 +1,4 @@
-// What-if changes to the text of a machine file.
+// Hypothetical changes to the text of a machine file.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace asyra {
 
 // `text`, which parses, with each edit made in turn. An edit is KEY=VALUE or
-// KEY*=FACTOR, the key as in "gpu.hbm_gbps.peak", the value a number, true or
+// KEY*=FACTOR, the key as in "gpu.hbm_gbps.peak", the value a scalar, true or
 // false.
 // - A {peak, achievable} pair takes one number: its peak becomes that, and the
 //   achievable rate keeps its fraction of it.

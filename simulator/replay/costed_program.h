@@ -14,8 +14,8 @@
 
 namespace asyra {
 
-// What a replay reads of an op, side by side: ops and their costs are large,
-// and a search reads all of them at each step.
+// The values that a replay reads of an op, side by side: ops and their costs
+// are large, and a search reads all of them at each step.
 struct ReplayOp {
   double time_us = 0;
   double launch_us = 0;
@@ -51,7 +51,7 @@ class CostedProgram {
   // By op.
   absl::Span<const ReplayOp> replay_ops() const { return replay_ops_; }
   const Dependencies& dependencies() const { return *dependencies_; }
-  // As SummedInPlace (ir/accumulation.h).
+  // Returns the values of SummedInPlace (ir/accumulation.h).
   absl::Span<const ValueId> summed_in_place() const {
     return *summed_in_place_;
   }
@@ -74,7 +74,7 @@ class CostedProgram {
 
   const Program& program_;
   std::vector<OpCost> op_costs_;
-  // Of the program alone.
+  // Facts about the program alone.
   std::shared_ptr<const Dependencies> dependencies_;
   std::shared_ptr<const std::vector<ValueId>> summed_in_place_;
   std::vector<ReplayOp> replay_ops_;

@@ -98,7 +98,7 @@ class Explainer {
     }
   }
 
-  // Why a collective began after its data was there, if it did.
+  // Returns why a collective began after its data was available, if it did.
   Exposure WhyLate(const OpSpan& span) const {
     bool behind_another =
         span.after >= 0 && program_.ops[span.after].is_collective();
@@ -185,8 +185,8 @@ class Explainer {
   Dependencies dependencies_;
   std::vector<Event> events_;
   std::vector<ExposedCollective> found_;  // by op
-  // How much earlier a collective could have begun, not yet accounted for, and
-  // the reason.
+  // Time by which a collective could have begun earlier, not yet accounted for,
+  // and the reason.
   std::vector<double> late_us_;
   std::vector<Exposure> late_;
   // Now:

@@ -36,7 +36,7 @@ std::string_view ToString(Exposure exposure);
 
 struct ExposedCollective {
   int op = 0;  // index in the program
-  // Its share of the time in which no computation runs; where several
+  // The share of the time in which no computation runs; where several
   // collectives run, each has an equal one, so that these sum up to
   // SimResult::exposed_comm_us.
   double us = 0;

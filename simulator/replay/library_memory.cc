@@ -66,7 +66,7 @@ int64_t WorkspaceOf(const Program& program, const Op& op,
 // The connections of a communicator.
 struct Connections {
   bool rings = false, trees = false;
-  int64_t peers = 0;  // that it exchanges chunks with
+  int64_t peers = 0;  // peers that exchange chunks with it
 };
 
 // By communicator and number of CTAs.

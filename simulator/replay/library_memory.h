@@ -19,13 +19,13 @@ int64_t LibraryBytes(const Program& program, const Machine& machine);
 
 // Workspaces of kernels: for each stream that of the op with the largest.
 // Counted are reductions by copy engine (chunks of the peers), packed chunks of
-// the library's collectives (packing.h), matmuls (a number of the machine), and
+// the library's collectives (packing.h), matmuls (a scalar of the machine), and
 // what ops themselves need (Work::scratch_bytes), but not convolutions and
 // attention without gradient.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 
-// Whole bytes of a number of at least 0; at least 1 unless it is 0, which means
-// no limit.
+// Returns the whole bytes of `gib`, which is at least 0; at least 1 unless it
+// is 0, which means no limit.
 int64_t GibBytes(double gib);
 // Error: a limit that is no number, below 0, less than a byte but not 0, or
 // beyond 2^53 bytes.
@@ -37,15 +37,15 @@ absl::Status CheckGib(double gib);
 int64_t CapacityBytes(double gib, const Machine& machine);
 // The same of an option. Errors: those of CheckGib.
 absl::StatusOr<int64_t> ReadCapacity(double gib, const Machine& machine);
-// Such a number of GiB: below 0 where no capacity was given.
+// Returns a capacity in GiB: below 0 if none was given.
 double CapacityGib(const std::optional<int64_t>& capacity_bytes);
 
-// What remains of a capacity, at least 1; 0 (no limit) stays 0.
+// Returns what remains of a capacity, at least 1; 0 (no limit) stays 0.
 inline int64_t BytesLeft(int64_t capacity_bytes, int64_t taken_bytes) {
   if (capacity_bytes == 0) return 0;
   return std::max<int64_t>(1, capacity_bytes - taken_bytes);
 }
-// That for the values of the program.
+// Returns what remains for the values of the program.
 int64_t ValueBytes(int64_t capacity_bytes, const Program& program,
                    const Machine& machine);
 

@@ -51,10 +51,10 @@ class Tuner {
   }
 
  private:
-  // What the replay of a shape tells of its groups.
+  // Facts that the replay of a shape tells of its groups.
   struct Seen {
     double pieces_us = 0;  // all pieces of rank 0
-    double copy_us = 0;    // its first copy to another
+    double copy_us = 0;    // the first copy of rank 0 to another
     std::vector<double> arrivals_us;
   };
 
@@ -123,7 +123,7 @@ class Tuner {
     if (shape.order == PlanOrder::kOwnFirst) {
       std::vector<double>& arrivals = alone.arrivals_us;
       std::sort(arrivals.begin(), arrivals.end());
-      // Own chunks are there.
+      // The rank's own chunks are available.
       if (static_cast<int64_t>(arrivals.size()) > *chunks) return;
       arrivals.insert(arrivals.begin(), *chunks - arrivals.size(), 0);
       plan = BestGroupsOfArrivals(arrivals, piece);

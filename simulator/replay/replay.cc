@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// What the ops add up to, in order of issue.
+// Adds up the ops, in order of issue.
 void Count(const CostedProgram& costed, absl::Span<const int> order,
            SimResult* result) {
   for (int op : order) {

@@ -52,8 +52,8 @@ struct SimResult {
   std::vector<AxesExposure> exposed;
   // Time alone of the ops estimated from each OpCost::Source.
   std::array<double, OpCost::kNumSources> source_us = {};
-  // How long each resource would be busy with all ops at full use; divided by
-  // the makespan, its utilisation.
+  // The time that each resource would be busy with all ops at full use; divided
+  // by the makespan, its utilisation.
   std::array<double, kNumResources> resource_us = {};
   // Ops of the critical path in order of time, with those that take no time.
   std::vector<int> critical_path;
@@ -79,8 +79,8 @@ struct ReplayOptions {
 
 // Stages local (one stream; collectives block it) and scheduled or allocated.
 // `op_costs` has one entry per op of the program. Rules:
-// - text order is issue order; each stream runs its ops in that order, one at
-//   a time; an op starts no earlier than the host has issued it;
+// - program order is issue order; each stream runs its ops in that order, one
+//   at a time; an op starts no earlier than the host has issued it;
 // - an op starts once its operands and all ops in `after` have ended; a future
 //   is available when its collective has ended;
 // - collectives over the same axes run in issue order, one at a time, on

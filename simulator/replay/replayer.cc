@@ -184,7 +184,7 @@ class Replayer::Engine {
     ExpectEnd(*queue);
   }
 
-  // Its ops never run faster than alone.
+  // Raises the end that is expected: ops never run faster than alone.
   void ExpectEnd(const Queue& queue) {
     end_us_ = std::max(end_us_, now_ + queue.left_us);
   }
@@ -216,7 +216,8 @@ class Replayer::Engine {
     }
   }
 
-  // Whether everything before `op` has ended; remembers how far it looked.
+  // Returns whether everything before `op` has ended; remembers how far it
+  // looked.
   bool DependenciesMet(int op) {
     absl::Span<const int> edges = dependencies_.AwaitedBy(op);
     int& met = met_[op];
@@ -367,7 +368,7 @@ class Replayer::Engine {
   SharedSpeeds* const speeds_;
   ReplayOptions options_;
   std::vector<Stream> streams_;
-  std::vector<Stream*> used_;  // that have ops
+  std::vector<Stream*> used_;  // streams that have ops
   std::vector<Group> groups_;
   std::vector<int> met_;  // dependencies known to have ended
   std::vector<char> done_;
@@ -375,7 +376,8 @@ class Replayer::Engine {
   double limit_us_ = 0;
   double end_us_ = 0;             // at the earliest, of the whole
   std::vector<Stream*> running_;  // in the order in which their ops began
-  // What of these is asked for, with speeds that are kept and without.
+  // Buffers of ops whose speeds are asked for, with speeds that are kept and
+  // without.
   std::vector<SharedSpeeds::Active> kept_active_;
   std::vector<ActiveOp> active_;
   std::vector<double> rates_;

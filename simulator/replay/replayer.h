@@ -20,8 +20,9 @@ class Replayer {
   ~Replayer();
   Replayer(Replayer&&) noexcept;
 
-  // Of the result: times, spans with what they waited for (if `critical_path`),
-  // and what communication is exposed. It is valid until the next run.
+  // Computes these parts of the result: times, spans with what they waited for
+  // (if `critical_path`), and what communication is exposed. It is valid until
+  // the next run.
   SimResult& Run(absl::Span<const int> order, const ReplayOptions& options);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kNameWidth = 40;
 
-// Of all overlaps of one name.
+// Sums over all overlaps of one name.
 struct Sums {
   int count = 0;
   double us = 0, compute_us = 0, copy_us = 0;

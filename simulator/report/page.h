@@ -14,7 +14,7 @@ struct ProfilePageOptions {
   std::string title;  // of a page that begins with something else; may be empty
   std::string above;  // HTML that it begins with
   std::string heading;  // of the profiles; empty: their models
-  // What two profiles are called.
+  // The names of two profiles.
   std::array<std::string, 2> names = {"before", "after"};
 };
 

@@ -14,7 +14,7 @@
 
 namespace asyra {
 
-// What a queue of an overlap does (plan_cost.h), in us from the begin of the
+// The work of a queue of an overlap (plan_cost.h), in us from the begin of the
 // program.
 struct ProfileStep {
   std::string queue;  // "copy 0"
@@ -35,16 +35,16 @@ struct ProfileOp {
   double alone_us = 0;  // with nothing else running; 0: unknown
   std::string axes;     // of a collective; empty: computation
   int64_t bytes = 0;    // payload of a collective
-  // Of a kernel that communicates itself (ir/plans/fused_reduction.h), over
-  // which axes; it counts as computation.
+  // The axes of a kernel that communicates itself (ir/plans/fused_reduction.h);
+  // it counts as computation.
   std::string kernel_axes;
   std::string source;      // of the estimate, "interpolated"
   std::string limit;       // the limiting resource, "memory"
   std::string waited_for;  // the last wait before it: "data", "stream", "host"
   int wait = -1;           // of a started collective: the op that waited for it
   bool critical = false;   // on the critical path
-  // Of a collective, its share of the time in which no computation runs, and
-  // why (ExposedCollective); 0: hidden, or unknown.
+  // The collective's share of the time in which no computation runs, and the
+  // reason (ExposedCollective); 0: hidden, or unknown.
   double exposed_us = 0;
   std::string exposed_by;          // "no independent work"
   std::vector<ProfileStep> steps;  // of an overlap, in order of their ends
@@ -99,7 +99,7 @@ struct Profile {
   // The makespan by the source of the costs on the critical path: one entry per
   // source, and "host" for the time in which no op of it runs.
   std::vector<ProfileShare> sources;
-  // How long each resource would be busy with all ops at full use.
+  // The time that each resource would be busy with all ops at full use.
   std::vector<ProfileShare> resources;
 
   int64_t peak_bytes = 0;  // live; 0: not known
@@ -135,8 +135,8 @@ double ModelFlopUtilization(const Program& program, const Machine& machine,
 // bubble, exposed, collectives.
 void SumUp(Profile* profile);
 
-// Whether makespans differ by less than the larger of their noises, so that
-// neither counts as faster.
+// Returns whether makespans differ by less than the larger of their noises, so
+// that neither counts as faster.
 bool IsTie(double a_us, double a_noise, double b_us, double b_noise);
 
 // OK, or by how much the peak exceeds the capacity, and what fills it. The peak

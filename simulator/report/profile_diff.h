@@ -37,7 +37,7 @@ std::string DifferenceReport(const Profile& before, const Profile& after);
 // {"before", "after": totals; "ops": all differences}, names as in OpDifference
 // and in profiles. Ends with a newline.
 std::string DifferenceJson(const Profile& before, const Profile& after);
-// Its "ops" alone.
+// Returns its "ops" alone.
 std::string DifferencesJson(const Profile& before, const Profile& after);
 
 }  // namespace asyra

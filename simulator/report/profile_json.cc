@@ -121,7 +121,7 @@ class Reader {
     const Json& at = At(json, place, key, &Json::is_boolean, "true or false");
     return at.is_boolean() && at.get<bool>();
   }
-  // As Text, empty when it is not there.
+  // Returns the same as Text, empty if it is missing.
   std::string MaybeText(const Json& json, const std::string& place,
                         const char* key) {
     bool has = json.is_object() && json.contains(key);

@@ -20,10 +20,10 @@ struct SlowKernels {
   std::string why;  // "elements of other than 16 bits"
 };
 
-// Those whose kernels run below a third of the machine's rates (arithmetic of
-// their type, or bytes of device memory, whichever takes longer) and that take
-// 2 % of the step or more; longest first. `result` is what Simulate gave for
-// the program.
+// Finds those whose kernels run below a third of the machine's rates
+// (arithmetic of their type, or bytes of device memory, whichever takes longer)
+// and that take 2 % of the step or more; longest first. `result` is what
+// Simulate gave for the program.
 std::vector<SlowKernels> FindSlowKernels(const Program& program,
                                          const SimResult& result,
                                          const CostModel& costs);

@@ -22,9 +22,10 @@ struct StepShape {
   std::vector<int64_t> image = {};
 
   bool known() const { return batch > 0; }
-  // Of the longest sequences; images or samples where there are no tokens.
+  // Returns the tokens of the longest sequences; images or samples if there are
+  // no tokens.
   int64_t TokensPerStep() const;
-  // What TokensPerStep counts: "tokens", "images" or "samples".
+  // Returns what TokensPerStep counts: "tokens", "images" or "samples".
   std::string_view unit() const;
 
   friend bool operator==(const StepShape&, const StepShape&) = default;

@@ -160,7 +160,7 @@ class StepWriter {
     return copied ? kCopyEngine : kLibrary;
   }
 
-  // The host issues in text order, one op after the other.
+  // The host issues in program order, one op after the other.
   void Host() {
     Complete("user_annotation", kStep, host_, kHostTrack, 0,
              result_.makespan_us, Json::object());

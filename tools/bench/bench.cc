@@ -25,14 +25,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What of the time may be spent so far.
+// The part of the time that may be spent so far.
 class Budget {
  public:
   explicit Budget(double seconds) : seconds_(seconds) {}
   double spent_s() const {
     return std::chrono::duration<double>(Clock::now() - begin_).count();
   }
-  // Whether less than `part` of it is spent.
+  // Returns whether less than `part` of it is spent.
   bool Has(double part) const { return spent_s() < part * seconds_; }
 
  private:
@@ -47,8 +47,8 @@ constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 // Costs that were just measured may choose a program that the costs before them
 // did not. As often as this the calls of that one are measured too.
 constexpr int kRounds = 4;
-// Of a form of a pair, of which the faster counts: what disturbs a GPU lasts
-// longer than the samples of one.
+// Rounds of a form of a pair, of which the faster counts: what disturbs a GPU
+// lasts longer than the samples of one.
 constexpr int kRoundsOfPairs = 2;
 
 // A folder of this process that goes with it.
@@ -272,7 +272,7 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // Those of programs whose groups there are.
+  // Measures the calls of programs whose groups exist.
   absl::Status MeasureCollectives(std::vector<CollectiveCall> calls) {
     std::erase_if(calls, [&](const CollectiveCall& call) {
       if (result_.ranks % call.ranks == 0) return false;
@@ -387,7 +387,8 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // As rank 0 sees it; what there is none for is left out.
+  // Returns whether there is time, as rank 0 sees it; a call without time is
+  // left out.
   absl::StatusOr<bool> HasTime(RankTimer& timer, std::string_view call) {
     bool first = timer.rank() == 0;
     ASYRA_ASSIGN_OR_RETURN(bool has,
@@ -419,7 +420,7 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // What one CTA of the collective library moves: no cost of a call,
+  // Measures what one CTA of the collective library moves: no cost of a call,
   // as tables have them for as many CTAs as the library takes.
   absl::Status MeasureCta(RankTimer& timer) {
     if (options_.device == "cpu") return absl::OkStatus();

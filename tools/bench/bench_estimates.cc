@@ -55,7 +55,8 @@ absl::Status EstimateFromParts(const std::string& base, Machine machine,
       auto same = absl::c_find_if(again, [&](const OverlapForm& other) {
         return other.kind == form.kind && other.name == form.name;
       });
-      // What only the machine's table makes the best has no estimate here.
+      // A form that only the machine's table makes the best has no estimate
+      // here.
       if (form.kind == OverlapForm::kPlan && same != again.end()) {
         form.of_parts_us = same->predicted_us;
       }

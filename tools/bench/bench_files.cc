@@ -20,14 +20,14 @@ absl::StatusOr<std::string> BaseOf(const BenchOptions& options,
     ASYRA_ASSIGN_OR_RETURN(before, MachineText(options.compile.machine));
   }
   if (plain) return EditMachine(PlainMachine(result, before), edits);
-  // What is known of the host is its own number, unless it is told another.
+  // Only the host's number of GPUs is known, unless another one is given.
   if (result.whole_host && result.ranks > 1) {
     edits.insert(edits.begin(), fmt::format("host.gpus={}", result.ranks));
   }
   return EditMachine(before, edits);
 }
 
-// Whether they can be read, as long as nothing is overwritten.
+// Checks whether they can be read, as long as nothing is overwritten.
 absl::Status CheckFiles(const std::string& machine, const std::string& table,
                         const std::filesystem::path& path) {
   ASYRA_ASSIGN_OR_RETURN(Machine read, ParseMachine(machine, path.string()));

@@ -75,7 +75,7 @@ std::vector<std::vector<std::string>> MemoryBound(const GridScale& scale,
     kinds[2].push_back(fmt::format("swiglu({0}, {0})", x));
     kinds[3].push_back(fmt::format("softmax({}) {{dim=1}}", x));
     kinds[4].push_back(fmt::format("transpose({}) {{perm=[1, 0]}}", x));
-    // Of training.
+    // Kernels of training.
     kinds[5].push_back(fmt::format(
         "rms_norm_grad({0}, {1}[{2}], {0}) {{eps=1e-05}}", x, name, kRow));
     std::string sums = fmt::format("f32[{},1]", rows);

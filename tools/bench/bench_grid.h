@@ -12,12 +12,12 @@ namespace asyra {
 // Sizes of the grid, by what a device does in a millisecond or so.
 struct GridScale {
   DType dtype = DType::kBF16;
-  // Of matmuls: rows, and columns and depth of square ones; of attention: rows
-  // and keys; bytes that memory-bound ops read.
+  // Sizes of matmuls: rows, and columns and depth of square ones; of attention:
+  // rows and keys; bytes that memory-bound ops read.
   std::vector<int64_t> rows, widths, sequences, bytes;
   std::vector<int64_t> payloads;  // of collectives, bytes
   double settle_s = 0;            // PairCall::settle_s
-  bool copies = false;            // whether there may be copy engines
+  bool copies = false;            // true if there may be copy engines
 };
 GridScale GridOfGpu();
 GridScale GridOfCpu();

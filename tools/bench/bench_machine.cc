@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 
 // Shorter transfers say more of latencies than of rates.
 constexpr double kLongBytes = 1 << 20;
-// What moves fewer bytes than so many caches, or where nothing moves more than
-// so much of the most bytes that a call moves, may find them in caches.
+// A call that moves fewer bytes than so many caches, or if none moves more,
+// than so much of the most bytes that a call moves, may find them in caches.
 constexpr double kManyCaches = 4;
 constexpr double kLongPart = 0.25;
 
@@ -36,8 +36,8 @@ Work WorkOf(const KernelUse& use) {
       Mesh());
 }
 
-// What a call moves that computes no matmuls, each byte once: what it reads
-// again, like a row of a table, may come from a cache.
+// Returns the bytes that a call without matmuls moves, each byte once: what it
+// reads again, like a row of a table, may come from a cache.
 double MovedBytes(const KernelUse& use, const Work& work) {
   if (work.matrix) return 0;
   double bytes = 0;
@@ -46,7 +46,7 @@ double MovedBytes(const KernelUse& use, const Work& work) {
   return std::min(bytes, work.read_bytes + work.write_bytes);
 }
 
-// What calls move at least that tell the memory's rate.
+// Returns the bytes that calls move at least that tell the memory's rate.
 absl::StatusOr<double> LongBytes(const BenchResult& result) {
   double most = kLongBytes;
   for (const MeasuredCall& measured : result.calls) {
@@ -132,7 +132,7 @@ std::string_view NameOf(CollectiveKind kind) {
   }
 }
 
-// What of the host is as the base says.
+// Tells what of the host is as the base says.
 std::string RestOfHost(const BenchResult& result, const Rates& rates,
                        const Json& host) {
   std::vector<std::string> rest;
@@ -146,7 +146,7 @@ std::string RestOfHost(const BenchResult& result, const Rates& rates,
   return fmt::format("; {} as before", fmt::join(rest, ", "));
 }
 
-// What is not measured stays, as do ops of a step and the workspace.
+// Sets what is measured; the rest stays, as do ops of a step and the workspace.
 void SetMemory(const BenchResult& result, Json* library) {
   if (result.context_mib > 0) (*library)["context"] = result.context_mib;
   if (!result.collective_memory.has_value()) return;
@@ -159,7 +159,7 @@ void SetMemory(const BenchResult& result, Json* library) {
   (*library)["peer"] = memory.peer;
 }
 
-// What of the GPU is as the base says.
+// Tells what of the GPU is as the base says.
 std::string RestOfGpu(const BenchResult& result) {
   bool computes = result.context_mib > 0,
        communicates = result.collective_memory.has_value();

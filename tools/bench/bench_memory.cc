@@ -9,8 +9,8 @@ namespace asyra {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-// What programs take besides, with streams and kernels that are compiled for
-// them: 4 to 14 MiB were seen on H200.
+// MiB that programs take besides, with streams and kernels that are compiled
+// for them: 4 to 14 MiB were seen on H200.
 constexpr double kProgramMib = 16;
 // Numbers of CTAs that NCCL takes for no limit, so that there are
 // communicators as large as those without one.

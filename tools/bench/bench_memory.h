@@ -1,4 +1,4 @@
-// What libraries take of a GPU's memory, measured for a machine (LibraryMemory
+// Measures what libraries take of a GPU's memory, for a machine (LibraryMemory
 // of simulator/machine/machine.h).
 #pragma once
 
@@ -12,9 +12,9 @@ namespace asyra {
 // Nothing else may use it. Errors: what cannot be computed.
 absl::StatusOr<double> ContextMib(Device& device);
 
-// What the collective library takes besides: everything but the context, ops
-// and the workspace. Of all ranks, two at least, which have not carried
-// anything yet. Errors: those of collectives, naming the call.
+// Measures what the collective library takes besides: everything but the
+// context, ops and the workspace. Runs on all ranks, two at least, which have
+// not carried anything yet. Errors: those of collectives, naming the call.
 absl::StatusOr<LibraryMemory> MeasureCollectiveMemory(RankTimer& timer,
                                                       int ranks);
 

@@ -36,10 +36,10 @@ struct OverlapForm {
   std::string name;  // "2 tiles, copy_engine"
   std::vector<SequenceCall> calls;
   double predicted_us = 0;  // 0: not estimated
-  // Of a plan: the same from the times of its matmuls and collectives alone, as
+  // The same of a plan from the times of its matmuls and collectives alone, as
   // this run measured them, not from the machine's table. 0: not estimated.
   double of_parts_us = 0;
-  bool tuned = false;  // what simulator/replay/plan_tuner.h chooses
+  bool tuned = false;  // the choice of simulator/replay/plan_tuner.h
   Timing timing;       // us is 0 where ranks do not run it
 };
 

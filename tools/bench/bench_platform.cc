@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Platform>> OpenGpus(const BenchOptions& options,
   result->cache_bytes = info.cache_bytes;
   result->ranks = options.ranks;
   if (result->ranks == 0) {
-    // As many as there is room for.
+    // All ranks that there is room for.
     while ((*platform)->CheckRanks(result->ranks + 1).ok()) ++result->ranks;
     result->whole_host = true;
   }

@@ -9,8 +9,9 @@
 
 namespace asyra {
 
-// Of `options.device`. Says in `result` what they are called, what they run
-// with, and how many ranks are measured. Errors: no such device; too few.
+// Opens the devices of `options.device`. Says in `result` what they are called,
+// what they run with, and how many ranks are measured. Errors: no such device;
+// too few.
 absl::StatusOr<std::unique_ptr<Platform>> OpenPlatform(
     const BenchOptions& options, BenchResult* result);
 

@@ -50,7 +50,7 @@ void AddOverlapShapes(const Program& program, const CostModel& costs,
   }
 }
 
-// Of a model as it is partitioned and as it is scheduled.
+// Adds the programs of a model as it is partitioned and as it is scheduled.
 absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
                           std::vector<ProgramCalls>* programs) {
   ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(options, model));
@@ -63,8 +63,9 @@ absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
   return AddFusedReductions(std::move(result.program), *result.costs, programs);
 }
 
-// Where ops may be fused, not at all, without matmuls and with them, so that
-// costs can tell which is better.
+// Adds the programs of a model: if ops may be fused, without fusion, with
+// fusion but no matmuls, and with matmuls, so that costs can tell which is
+// better.
 absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
   CompileFlags options = asked;

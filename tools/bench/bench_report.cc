@@ -14,7 +14,7 @@ std::string Line(const MeasuredCall& call) {
                      call.text);
 }
 
-// Of all points; what was kept had perhaps another one.
+// Returns the method of all points; that of kept ones may have been another.
 std::string MethodOf(const BenchResult& result) {
   constexpr std::string_view kMethod =
       "asyra-bench: medians of 7 or more; kernels of programs in turn, as in "
@@ -98,7 +98,7 @@ std::string BenchTable(const BenchResult& result) {
     text += fmt::format("{}\n    {{\"call\": {}, ", i == 0 ? "" : ",",
                         quoted(call.text));
     if (call.ranks > 1) text += fmt::format("\"ranks\": {}, ", call.ranks);
-    // What is quicker cannot be told from nothing.
+    // A quicker call cannot be told from nothing.
     text += fmt::format("\"us\": {:.2f}}}", std::max(call.timing.us, 0.01));
   }
   return text + "\n  ]\n}\n";

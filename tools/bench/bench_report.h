@@ -1,5 +1,5 @@
-// What asyra-bench measured, as text, as a table of costs and as a machine
-// (simulator/README.md).
+// The measurements of asyra-bench, as text, as a table of costs and as a
+// machine (simulator/README.md).
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ struct BenchResult {
   std::string device, driver, libraries;
   std::string date;  // days, if some were kept
   int ranks = 1;
-  bool whole_host = false;  // which are all that the host has
+  bool whole_host = false;  // the ranks are all that the host has
   int64_t cache_bytes = 0;  // of the device's largest cache, 0: not known
   std::vector<MeasuredCall> calls;
   size_t kept = 0;          // the first so many were measured before
@@ -42,7 +42,8 @@ struct BenchResult {
   // Bus bandwidth of a collective by one CTA; 0: not known.
   double cta_gbps = 0;
   double context_mib = 0;  // with libraries that compute; 0: not known
-  // Of the collective library; `context`, `op` and `workspace` are not.
+  // The memory of the collective library; `context`, `op` and `workspace` are
+  // not.
   std::optional<LibraryMemory> collective_memory;
   std::vector<std::string> left_out;  // and why
   std::string weights_from_inputs;    // a line for each model that has some

@@ -14,7 +14,7 @@ namespace {
 
 using State = Finding::State;
 
-// What NCCL and MPI take of /dev/shm for some ranks.
+// Bytes that NCCL and MPI take of /dev/shm for some ranks.
 constexpr int64_t kEnoughShm = int64_t{1} << 30;
 // Clocks below this part of the highest are told beside their cause.
 constexpr double kFullClock = 0.9;
@@ -192,7 +192,7 @@ void DiagnoseGpus(const HostFacts& host, const GpuSystem& system,
 
 void DiagnoseEnvironment(const HostFacts& host, Doctor* doctor) {
   for (const auto& [name, value] : host.environment) {
-    // What turns off what schedules count on.
+    // This turns off what schedules count on.
     if (name == "NCCL_P2P_DISABLE" && value != "0") {
       doctor->Check("environment", name, false, value,
                     "neither NCCL nor copy engines use peer access: unset it");

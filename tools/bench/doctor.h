@@ -14,7 +14,7 @@ namespace asyra {
 struct Finding {
   enum class State : uint8_t {
     kFact,     // it is so
-    kGood,     // what was looked for is there
+    kGood,     // it is available
     kMissing,  // it is not, and `advice` says how to get it
   };
   std::string topic;  // "host", "processes", "GPUs", "environment"

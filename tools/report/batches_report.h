@@ -17,8 +17,8 @@ struct BatchesReport : BatchTimes {
   double mfu = 0;                    // TrainingMfu of the whole
   double tokens_per_s_device = 0;    // 0: no known shape of the step
   std::string_view unit = "tokens";  // StepShape::unit
-  // That a device holds: the larger of both programs, whose values are in the
-  // same memory, with all params and states.
+  // Bytes that a device holds: the larger of both programs, whose values are in
+  // the same memory, with all params and states.
   int64_t device_bytes = 0;
 };
 

@@ -17,9 +17,9 @@ struct Tolerance {
 // wider, 2e-3 for f16, 2e-2 for bf16.
 Tolerance ToleranceFor(DType dtype);
 
-// How far a sharded program may be from the same one on one device, relative
-// to the largest magnitude of the output: sums are only taken in another
-// order. 1e-5 for f32 and wider, 2e-3 for f16, 2e-2 for bf16.
+// Returns how far a sharded program may be from the same one on one device,
+// relative to the largest magnitude of the output: sums are only taken in
+// another order. 1e-5 for f32 and wider, 2e-3 for f16, 2e-2 for bf16.
 double ShardedToleranceFor(DType dtype);
 
 struct Comparison {
@@ -31,7 +31,7 @@ struct Comparison {
   // bools, those that are not equal. Not-a-numbers and infinities agree with
   // their equals only.
   int64_t wrong = 0;
-  int64_t first_wrong = -1;  // its index
+  int64_t first_wrong = -1;  // index of the first such element
 };
 
 // Recorded floats of 32 or 64 bits may be of another float type than those of

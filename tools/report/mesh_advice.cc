@@ -23,7 +23,7 @@ bool IsOver(const Type& type, AxisId axis) {
                      [&](const Dim& dim) { return Contains(dim.axes, axis); });
 }
 
-// Whether the devices of the axis compute different parts of the op.
+// Returns whether the devices of the axis compute different parts of the op.
 bool Divides(const OpCall& call, AxisId axis) {
   auto over = [&](const Type& type) { return IsOver(type, axis); };
   return std::any_of(call.operands.begin(), call.operands.end(), over) ||
@@ -116,7 +116,7 @@ bool HasFlag(const Mesh::Axis& axis) {
   return axis.name == "dp" || axis.name == "sp" || axis.name == "tp";
 }
 
-// As the command line takes it.
+// Returns the axes as the command line takes them.
 std::string FlagsOf(const Axes& axes) {
   if (axes.empty()) return "--tp 1";
   bool flags = std::all_of(axes.begin(), axes.end(), HasFlag);
@@ -139,7 +139,7 @@ bool MayChange(const CompileFlags& options, const CompiledModel& result) {
          std::all_of(mesh.axes().begin(), mesh.axes().end(), HasFlag);
 }
 
-// Whether the model fits with `factor` times the weights on a device.
+// Returns whether the model fits with `factor` times the weights on a device.
 bool Fits(const CompiledModel& result, double factor) {
   const Machine& machine = result.costs->machine();
   MemoryReport memory =
@@ -186,7 +186,7 @@ std::vector<Redundancy> RedundancyOf(const Program& partitioned) {
   Mesh whole = WithoutSplits(partitioned.mesh);
   for (int a = 0; a < partitioned.mesh.num_axes(); ++a) {
     auto axis = static_cast<AxisId>(a);
-    // What the inner part of a split axis divides, the outer one does too.
+    // The outer part of a split axis divides what the inner one does.
     if (partitioned.mesh.size(axis) == 1 ||
         whole.Find(partitioned.mesh.name(axis)) < 0) {
       continue;

@@ -29,7 +29,8 @@ struct MeshAdvice {
   double ratio = 1;
 };
 
-// Of a local program, by mesh axis; shares below a hundredth are left out.
+// Finds the redundancy of a local program, by mesh axis; shares below a
+// hundredth are left out.
 std::vector<Redundancy> RedundancyOf(const Program& partitioned);
 
 // If an axis leaves more than a twentieth undivided, or a remark says that it

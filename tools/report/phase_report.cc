@@ -50,7 +50,7 @@ void AddElapsed(const std::vector<std::pair<StepPhase, const ProfileOp*>>& ops,
   (*times)[last].elapsed_us += makespan_us - until_us;
 }
 
-// Of a training step; empty for others.
+// Returns the times of a training step; empty for other programs.
 std::map<StepPhase, PhaseTime> PhaseTimes(const Program& program,
                                           const Profile& profile) {
   std::vector<StepPhase> phases = PhasesOf(program);

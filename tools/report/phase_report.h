@@ -1,4 +1,4 @@
-// Where the time of a training step goes.
+// The time of a training step, by phase.
 #pragma once
 
 #include <string>

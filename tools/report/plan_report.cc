@@ -21,7 +21,7 @@ struct Move {
   std::string axes;
   ValueId value = kNoValue;
   ValueId result = kNoValue;
-  double wire_bytes = 0;  // that each device sends
+  double wire_bytes = 0;  // bytes that each device sends
 };
 
 struct Block {
@@ -153,7 +153,7 @@ std::string MergedRows(const std::vector<T>& all, NameOf name_of,
   return text;
 }
 
-// Those of a phase, in which layers are not told apart.
+// Lists the weights of a phase, in which layers are not told apart.
 std::string WeightRows(const Program& program,
                        const std::vector<ValueId>& weights) {
   std::string_view title = "weights";
@@ -196,7 +196,7 @@ std::string BlockText(const Program& program, const Block& block) {
   return text + ValueRows(program, "out", block.out);
 }
 
-// Of the whole program, by op and axes.
+// Totals of the whole program, by op and axes.
 struct Total {
   int count = 0;
   double wire_bytes = 0;

@@ -1,4 +1,4 @@
-// What a training step computes again, for people and as JSON.
+// The values that a training step computes again, for people and as JSON.
 #pragma once
 
 #include <cstdint>

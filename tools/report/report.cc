@@ -51,7 +51,8 @@ ImportSummary Summarize(const Program& program) {
   }
   for (const Op& op : program.ops) {
     ++summary.ops[OpLabel(*op.def, op.attrs)];
-    // Of all devices together; a global program is that of one.
+    // The work is that of all devices together; a global program is that of
+    // one.
     bool global = program.stage == Stage::kGlobal;
     Work work = WorkOf(OpUse(program, op), global ? Mesh() : program.mesh);
     summary.flops +=
@@ -206,13 +207,13 @@ std::string CollectivesText(const Program& program, bool verbose,
   return text;
 }
 
-// Whether it is a pass after sharding, whose remarks are details.
+// Returns whether it is of a pass after sharding, whose remarks are details.
 bool IsOfScheduling(std::string_view remark) {
   const PassRecord* pass = FindPass(remark.substr(0, remark.find(':')));
   return pass != nullptr && pass->from_stage != Stage::kGlobal;
 }
 
-// How many lines of notes a report has after so many others.
+// Returns how many lines of notes a report has after so many others.
 size_t NotesAfter(size_t lines) {
   constexpr size_t kMostLines = 25, kMostNotes = 5;
   return std::min(kMostLines - std::min(lines, kMostLines), kMostNotes);

@@ -143,7 +143,7 @@ bool HasOp(const Program& program, bool (*is)(const Op&)) {
   return std::any_of(program.ops.begin(), program.ops.end(), is);
 }
 
-// What the name of a schedule says and its program does not have: merging
+// Tells what the name of a schedule says and its program does not have: merging
 // undoes tiles, and margins that no collective runs beside are taken away.
 std::string UndoneText(const std::string& name, int tiles,
                        const Program& program) {

@@ -17,7 +17,7 @@ struct Steps {
   Profile after;
 };
 
-// Of a result that was simulated.
+// Returns the steps of a result that was simulated.
 Steps StepsOf(const CompileFlags& options, const CompiledModel& result);
 
 // The schedule that was chosen, the communication that is still exposed, in at

@@ -61,7 +61,7 @@ class Classifier {
     }
   }
 
-  // What is made of params alone, and what backward ops read.
+  // Marks what is made of params alone, and what backward ops read.
   void Forwards() {
     std::vector<bool> forward(program_.values.size(), false);
     for (size_t i = 0; i < program_.ops.size(); ++i) {
@@ -92,8 +92,8 @@ class Classifier {
     if (kind == kParameters && wide) kind = kMaster;
   }
 
-  // What updates read of what backward ops write, also by way of sums over
-  // tiles and devices.
+  // Marks what updates read of what backward ops write, also by way of sums
+  // over tiles and devices.
   void Backwards() {
     std::vector<bool> gradient(program_.values.size(), false);
     for (size_t i = program_.ops.size(); i-- > 0;) {

@@ -1,4 +1,4 @@
-// What the memory of a training step is for.
+// The memory of a training step, by purpose.
 #pragma once
 
 #include <cstdint>

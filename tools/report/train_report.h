@@ -1,5 +1,5 @@
-// What a training step is worth: tokens a second and MFU, time and memory by
-// what they are for.
+// The performance of a training step: tokens a second and MFU, time and memory
+// by what they are for.
 #pragma once
 
 #include <optional>

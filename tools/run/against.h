@@ -18,8 +18,8 @@ struct AgainstProgram {
   std::vector<Tensor> inputs;  // as RunCase has them
 };
 
-// Of `names`: "unscheduled", which is `partitioned`, or program files. Inputs
-// are those of `program` by their names.
+// Loads the programs of `names`: "unscheduled", which is `partitioned`, or
+// program files. Inputs are those of `program` by their names.
 // Errors: there is no `partitioned`; a file that cannot be read; another number
 // of devices; an input that `program` lacks or has in another type.
 absl::StatusOr<std::vector<AgainstProgram>> LoadAgainst(

@@ -30,7 +30,7 @@ std::string Count(size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Which recorded tensor belongs to each output.
+// Finds which recorded tensor belongs to each output.
 absl::StatusOr<std::vector<size_t>> Match(const Program& program,
                                           const NamedTensors& recorded) {
   size_t count = program.outputs.size();

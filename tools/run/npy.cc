@@ -157,7 +157,7 @@ absl::StatusOr<int64_t> Widened(uint64_t bits, const NpyType& type,
   return static_cast<int64_t>(bits << unused) >> unused;
 }
 
-// Where the elements of an array by rows are in one by columns.
+// Returns where an element of an array by rows is in one by columns.
 int64_t ColumnPlace(const Shape& shape, int64_t row_place) {
   int64_t place = 0, stride = NumElements(shape);
   for (size_t d = shape.size(); d-- > 0;) {

@@ -51,7 +51,7 @@ absl::Status CheckType(const Program& program, size_t input,
                  ToString(type.dtype), ShapeToString(shape));
 }
 
-// Which recorded tensor each of the `given` inputs takes.
+// Finds which recorded tensor each of the `given` inputs takes.
 absl::StatusOr<std::vector<int>> Match(const Program& program,
                                        const std::vector<size_t>& given,
                                        const NamedTensors& recorded) {

@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// Of ranks, steps and their times, which the interpreter does not have.
+// Flags of ranks, steps and their times, which the interpreter does not have.
 constexpr std::string_view kOfDevices[] = {
     "--communicator", "--secret",
     "--repeat",       "--profile",

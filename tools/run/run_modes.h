@@ -1,4 +1,4 @@
-// Which flags of asyra-run matter for what it runs, and on what.
+// The flags of asyra-run that matter for what it runs, and on what.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct RunMode {
   // A program file that runs unchanged, not one that is compiled here.
   bool as_it_is = false;
   bool is_program = false;  // a program file, compiled or not
-  bool one_device = false;  // as far as flags say it
+  bool one_device = false;  // so far as the flags tell
   std::string communicator = "auto";
   bool repeats = false;   // several steps
   bool checks = false;    // --check

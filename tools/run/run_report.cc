@@ -39,7 +39,7 @@ Json CollectivesJson(const std::vector<CollectiveRun>& runs) {
   return all;
 }
 
-// What a step takes, and what the copies around it do, in one unit.
+// Tells what a step takes, and what the copies around it do, in one unit.
 std::string TimesText(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
   double inputs_us = Median(run.inputs_us);
@@ -99,8 +99,8 @@ Json MemoryJson(const MemoryUse& memory) {
           {"total", memory.total()}};
 }
 
-// What the median of another program says of the reported one: "19.2 % less
-// time than unscheduled".
+// Tells what the median of another program says of the reported one: "19.2 %
+// less time than unscheduled".
 std::string AgainstText(double ratio, std::string_view name) {
   // Steps of equal programs differ by as much.
   constexpr double kEqual = 0.005;

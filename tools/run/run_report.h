@@ -28,20 +28,20 @@ struct RunReport {
   size_t random_weights = 0;
   std::vector<Tensor> outputs;
   std::vector<std::string> written;  // a file for each of them, or none
-  std::optional<GateResult> gate;    // that has chosen `program`
+  std::optional<GateResult> gate;    // the gate that has chosen `program`
   std::optional<RunResult> run;      // of the executor
   std::vector<AgainstReport> against;
-  // Of the reported program and then each of `against`, by the simulator;
-  // empty where no machine was named.
+  // Times of the reported program and then each of `against`, by the simulator;
+  // empty if no machine was named.
   std::vector<double> predicted_us;
-  std::vector<OffSingle> off_single;  // where it was asked for
+  std::vector<OffSingle> off_single;  // if it was asked for
   std::optional<CheckedOutputs> checked;
 };
 
 struct StepTimes {
   double median_us = 0, min_us = 0, max_us = 0;
 };
-// Of at least one step.
+// Summarises the times of at least one step.
 StepTimes Summarize(const std::vector<double>& step_us);
 
 std::string ToText(const RunReport& report);

@@ -22,7 +22,7 @@ struct TuningFlags {
 };
 void AddTuningFlags(CLI::App& app, TuningFlags* flags);
 
-// Of one process. Thread-safe.
+// The session of one process. Thread-safe.
 class TuningSession {
  public:
   // Reads the file, and has `cache`, which outlives this, record where one is

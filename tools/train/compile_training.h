@@ -7,8 +7,8 @@
 
 namespace asyra {
 
-// As those of passes/training.h; `flags.train` says how. Errors: theirs, and
-// those of TargetOf.
+// Compiles like the functions of passes/training.h; `flags.train` says how.
+// Errors: theirs, and those of TargetOf.
 absl::StatusOr<CompiledTraining> CompileTraining(const CompileFlags& flags,
                                                  const RaisedModel& model);
 absl::StatusOr<CompiledTraining> CompileSteps(const CompileFlags& flags,
@@ -21,7 +21,7 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
                                       TrainOptions::What what,
                                       const Program& step);
 
-// What a trainer takes. Errors: flags that are no options.
+// Returns what a trainer takes. Errors: flags that are no options.
 absl::StatusOr<TrainingPrograms> ProgramsOf(const CompiledTraining& training,
                                             const CompileFlags& flags);
 

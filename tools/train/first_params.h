@@ -1,4 +1,4 @@
-// What the params of a training step begin with where no file has their data.
+// The first values of the params of a training step if no file has their data.
 #pragma once
 
 #include <functional>

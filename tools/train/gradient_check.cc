@@ -12,7 +12,7 @@
 namespace asyra {
 namespace {
 
-// Of the largest gradient: what errors of smaller ones are relative to.
+// The part of the largest gradient that errors of smaller ones are relative to.
 constexpr double kFloor = 1e-3;
 
 bool NamesFit(const std::string& a, const std::string& b) {
@@ -27,8 +27,8 @@ Tensor WithoutPadding(Tensor gradient, const Shape& shape) {
   return gradient;
 }
 
-// How far `computed` is from `recorded` in any of the forms that an exporter
-// may have given it; none: they have other shapes.
+// Returns how far `computed` is from `recorded` in any of the forms that an
+// exporter may have given it; none: they have other shapes.
 std::optional<double> Distance(const Tensor& computed, const Tensor& recorded,
                                double floor) {
   std::optional<double> least;

@@ -117,7 +117,7 @@ class Chart {
     }
     std::string style = kind.empty() ? "" : fmt::format(" class=\"{}\"", kind);
     text = fmt::format("<polyline{} points=\"{}\"/>\n", style, text);
-    // Of one point there is no line.
+    // A single point has no line.
     if (points.size() > 1 && kind.empty()) return text;
     for (const Point& point : points) {
       text += fmt::format("<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n",

@@ -17,11 +17,11 @@ struct SampleOptions {
   int64_t seed = 1;
 };
 
-// What the model writes behind the prompt. `forward` is of stage global: tokens
-// i64 [rows, length] in, logits [rows, length, classes] out, causal, since what
-// comes after the text is not written yet; only the first row is used. Each
-// byte takes a step on one cpu, which reads the last `length` bytes. `params`
-// are those of a checkpoint; other weights are the program's.
+// Returns what the model writes behind the prompt. `forward` is of stage
+// global: tokens i64 [rows, length] in, logits [rows, length, classes] out,
+// causal, since what comes after the text is not written yet; only the first
+// row is used. Each byte takes a step on one cpu, which reads the last `length`
+// bytes. `params` are those of a checkpoint; other weights are the program's.
 // Errors: a program of other inputs or outputs; a param that is missing or of
 // another shape; an empty prompt; those of the executor.
 absl::StatusOr<std::string> SampleText(Program forward,

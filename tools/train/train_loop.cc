@@ -29,10 +29,10 @@
 namespace asyra {
 namespace {
 
-// What all ranks of the process share.
+// Data that all ranks of the process share.
 struct Data {
   std::shared_ptr<const TokenFiles> train, evaluate;  // null: none
-  // Of `train`, and of `evaluate`.
+  // Windows of `train`, and of `evaluate`.
   WindowRange windows, evaluate_windows;
   Shape shape;  // of a batch: rows, length
 };

@@ -1,5 +1,5 @@
-// What asyra-train does with data: a Trainer on each rank, from first values or
-// a checkpoint to the last step.
+// The run of asyra-train with data: a Trainer on each rank, from first values
+// or a checkpoint to the last step.
 #pragma once
 
 #include "absl/status/status.h"

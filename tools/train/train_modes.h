@@ -1,4 +1,4 @@
-// Which flags of asyra-train matter in which of its modes.
+// The flags of asyra-train that matter in each of its modes.
 #pragma once
 
 #include "absl/status/status.h"

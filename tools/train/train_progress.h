@@ -20,7 +20,7 @@ namespace asyra {
 // of them at the end. Of one rank.
 class TrainProgress {
  public:
-  // Of a run that ends with step `steps`. The settings outlive it.
+  // Reports a run that ends with step `steps`. The settings outlive it.
   TrainProgress(const TrainSettings& settings, int64_t steps)
       : settings_(settings), steps_(steps) {}
 
@@ -36,7 +36,7 @@ class TrainProgress {
   // Error: lines of the log that could not be written.
   absl::Status CheckLog() const { return Annotate(log_.Check(), "--log"); }
 
-  // Where --csv, --html or --check needs them.
+  // Returns the metrics for --csv, --html or --check, if one needs them.
   const std::vector<TrainMetrics>& metrics() const { return metrics_; }
 
  private:

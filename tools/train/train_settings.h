@@ -1,4 +1,4 @@
-// What asyra-train is told to do.
+// The settings of asyra-train.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct TrainSettings {
   std::string gate = "off";  // as asyra-run has it (run_gate.h)
   TuningFlags tuning;
   std::shared_ptr<TuningSession> session = nullptr;  // of `tuning`
-  // What it leaves.
+  // The output.
   std::string checkpoint, export_to, export_onnx, log, csv, html, profile;
   int64_t save_every = 0, keep = 3;
   int64_t every = -1;  // steps between two lines; -1: by where they go

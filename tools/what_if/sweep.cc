@@ -45,7 +45,7 @@ class Models {
     return {slot, &slot->model};
   }
 
-  // Of the first that could be loaded.
+  // Returns those of the first model that could be loaded.
   std::vector<std::string> LackingWeights() {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [key, slot] : slots_) {

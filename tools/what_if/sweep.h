@@ -30,7 +30,7 @@ struct SweepPoint {
   // compute redundantly, and which ops these are (Redundancy).
   double redundant = 0;
   std::string redundant_axis, redundant_ops;
-  // Where an axis does not divide an op as it should, the first such remark.
+  // The first remark on an axis that does not divide an op as it should.
   std::string undivided;
   int64_t devices = 0;
   StepShape step;
@@ -41,8 +41,9 @@ struct SweepPoint {
   int64_t peak_bytes = 0;  // of the device (MemoryReport)
   int64_t capacity_bytes = 0;
   int tiles = 0;  // of the schedule that was chosen; 0: not scheduled here
-  // Values of the point whose search found that schedule, empty if its own did.
-  // Values of set.KEY are empty if it was found for the machine without --set.
+  // Values of the point whose search found that schedule, empty if it was this
+  // point's own search. Values of set.KEY are empty if it was found for the
+  // machine without --set.
   std::vector<std::string> found_for;
   bool found_unchanged = false;
 

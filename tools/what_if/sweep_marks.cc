@@ -18,13 +18,14 @@ bool IsFaster(const SweepPoint& a, const SweepPoint& b) {
   return a.makespan_us < b.makespan_us && !AreTied(a, b);
 }
 
-// Whether `a` dominates `b`: no worse in time and memory, and better in one.
+// Returns whether `a` dominates `b`: no worse in time and memory, and better in
+// one.
 bool Beats(const SweepPoint& a, const SweepPoint& b) {
   return a.peak_bytes <= b.peak_bytes && !IsFaster(b, a) &&
          (a.peak_bytes < b.peak_bytes || IsFaster(a, b));
 }
 
-// Whether points that differ in it do different work.
+// Returns whether points that differ in `key` do different work.
 bool TellsWorkApart(std::string_view key) {
   return key == "expert-capacity" || key.starts_with("dim.");
 }

@@ -1,4 +1,4 @@
-// Which points of a sweep are best, among those that compare.
+// The best points of a sweep, among those that compare.
 #pragma once
 
 #include <vector>

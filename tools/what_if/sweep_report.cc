@@ -26,7 +26,7 @@ std::string NameOf(const std::vector<GridAxis>& grid,
   return name.empty() ? "the point" : name;
 }
 
-// The point whose schedule it uses; empty if its own.
+// Returns the point whose schedule it uses; empty if it uses its own schedule.
 std::string FoundFor(const std::vector<GridAxis>& grid,
                      const SweepPoint& point) {
   if (point.found_for.empty()) return "";

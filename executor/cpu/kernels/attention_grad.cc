@@ -103,7 +103,8 @@ class AttentionGradKernel : public CpuKernel {
             .b_row = row,
             .c_row = c_row};
   }
-  // Of [s, t], transposed, and rows of queries: [t, size], close together.
+  // Returns the matmul of [s, t], transposed, and rows of queries: [t, size],
+  // close together.
   static GemmShape Transposed(const ops::AttentionSizes& z, int64_t size) {
     return {.m = z.t,
             .n = size,
@@ -113,7 +114,7 @@ class AttentionGradKernel : public CpuKernel {
             .b_row = z.h * size,
             .c_row = size};
   }
-  // Of rows of queries and of keys: [s, t].
+  // Returns the matmul of rows of queries and of keys: [s, t].
   static GemmShape Scores(const ops::AttentionSizes& z, int64_t size) {
     return {.m = z.s,
             .n = z.t,

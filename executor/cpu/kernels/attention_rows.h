@@ -28,7 +28,8 @@ class AttentionRows {
 
   // Reserves workspace to convert operands that are not in single precision.
   void LayOut(WorkspaceLayout* layout);
-  // In single precision; in the workspace when it is not so already.
+  // Returns the operand in single precision; in the workspace when it is not so
+  // already.
   const float* Operand(const KernelArgs& args, int i) const;
 
   // Operands that the rows of a step share.
@@ -50,8 +51,8 @@ class AttentionRows {
   // `slopes` becomes the derivative of each score by its dot product.
   float WeightsFrom(float log_sum, const Row& row, const Extras& extras,
                     float* scores, float* slopes) const;
-  // Position of the mask's element of a row and key 0, and the step to the
-  // next.
+  // Returns the position of the mask's element of a row and key 0, and the step
+  // to the next.
   int64_t MaskElement(const Row& row) const {
     return row.b * mask_strides_[0] + row.h * mask_strides_[1] +
            row.s * mask_strides_[2];
@@ -68,12 +69,12 @@ class AttentionRows {
     int64_t elements;
     int64_t at;  // of its conversion in the workspace; -1: there is none
   };
-  // The score of key t from its dot product with the row at position `place`.
-  // `added` is the mask's element.
+  // Returns the score of key t from its dot product with the row at position
+  // `place`. `added` is the mask's element.
   float Score(float product, int64_t place, int64_t t, const float* added,
               float* slope) const;
   int64_t LengthOf(const Extras& extras, int64_t b) const;
-  // The position of a row among the keys.
+  // Returns the position of a row among the keys.
   int64_t Place(const Row& row, const Extras& extras) const;
   bool SeesFrom(int64_t place, int64_t t) const {
     return (window_after_ == 0 || t < place + window_after_) &&

@@ -25,7 +25,7 @@ void SelectBlock(const C* const* in, const int64_t* step, int64_t count, double,
   }
 }
 
-// In double, which holds every float and any integer that a float can be
+// Casts in double, which holds every float and any integer that a float can be
 // rounded to; between integers exactly.
 template <typename C>
 class CastKernel : public CpuKernel {

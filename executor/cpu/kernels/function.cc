@@ -1,4 +1,4 @@
-// Functions of one number (ir/ops/function.cc) and activations
+// Functions of one scalar (ir/ops/function.cc) and activations
 // (ir/ops/activation.cc), computed in the precision of their operands.
 #include <cmath>
 

@@ -17,8 +17,8 @@ using ops::Position;
 using ops::Reduction;
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Where slices of operand 0 are, one for each group of indices in operand 1.
-// kElsewhere: on another rank.
+// Position of a slice of operand 0 that is on another rank; each group of
+// indices in operand 1 has one slice.
 constexpr int64_t kElsewhere = -1;
 
 class SliceIndexing {

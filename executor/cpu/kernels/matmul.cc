@@ -79,7 +79,7 @@ class MatmulKernel : public CpuKernel {
   }
 
  private:
-  // Of an operand; `stride` elements from one to the next.
+  // Rows of an operand; `stride` elements from one to the next.
   struct Rows {
     int64_t count, length, stride;
   };
@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
     const KernelUse& matmul, const MatmulOperands& operands) {
   DType dtype = matmul.operand(0).dtype;
   bool converts = dtype != DType::kF32 && dtype != DType::kF64;
-  // What is converted is dense then.
+  // Converted operands are dense.
   MatmulPlan plan = PlanMatmul(converts ? matmul.WithRowStrides({}) : matmul);
   GemmShape shape = ShapeOf(plan, dtype);
   shape.accumulates = operands.onto >= 0;

@@ -11,8 +11,8 @@ namespace {
 
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Where the choices [lead, tokens, k] of one rank have their rows in buffers
-// [lead, experts, slots, hidden], of whose experts it holds some.
+// The rows of the choices [lead, tokens, k] of one rank in buffers [lead,
+// experts, slots, hidden], of whose experts it holds some.
 class Routing {
  public:
   static constexpr int64_t kNoRow = -1;

@@ -8,8 +8,8 @@
 namespace asyra::cpu {
 namespace {
 
-// For every index of each dimension of the result the offset of its element in
-// the operand; what is outside of it is the constant.
+// Pads by tables: for every index of each dimension of the result, the offset
+// of its element in the operand; what is outside of it is the constant.
 class PadKernel : public CpuKernel {
  public:
   explicit PadKernel(const KernelUse& use)

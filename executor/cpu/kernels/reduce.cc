@@ -98,8 +98,8 @@ class ReduceKernel : public CpuKernel {
   StridedLoop<2> loop_;
 };
 
-// In double, in two rounds: the largest element of each result, then the sum of
-// the terms relative to it.
+// Computes in double, in two rounds: the largest element of each result, then
+// the sum of the terms relative to it.
 template <typename N>
 class LogSumExpKernel : public CpuKernel {
  public:
@@ -154,7 +154,7 @@ class LogSumExpKernel : public CpuKernel {
   int64_t most_at_ = 0, sum_at_ = 0;
 };
 
-// In double.
+// Computes in double.
 class SumSquaresKernel : public CpuKernel {
  public:
   explicit SumSquaresKernel(const KernelUse& use)

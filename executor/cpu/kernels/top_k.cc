@@ -13,7 +13,7 @@ namespace {
 
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Not-a-number is the largest.
+// Returns whether `a` is larger; not-a-number is the largest.
 template <typename T>
 bool Larger(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -42,7 +42,7 @@ class Generator {
     }
     Block();
     if (peers_ != nullptr) {
-      // What rows share is written again for the next ones.
+      // Values that rows share are written again for the next ones.
       if (plan_.levels > 0) Line(1, "__syncthreads();");
       Line(1, "}}");
       text_ += MeetAtEnd();
@@ -236,7 +236,7 @@ class Generator {
     }
   }
 
-  // Of the members' summands in their order, rounded once.
+  // Loads the sum of the members' summands in their order, rounded once.
   void LoadSum(int depth, size_t k, const std::string& pack) {
     int64_t width = plan_.Width(plan_.loop.operands[k]);
     std::string sum;

@@ -39,8 +39,8 @@ struct GeneratedSource {
 // With `peers`, any number of blocks does the work of all `blocks`.
 GeneratedSource Generate(const Expression& expression, const Loop& loop,
                          const PeerCode* peers = nullptr);
-// Whether `peers` can be part of it: what is summed, and what is gathered,
-// differs within a row.
+// Returns whether `peers` can be part of the kernel: what is summed, and what
+// is gathered, differs within a row.
 bool CanReachPeers(const Expression& expression, const Loop& loop,
                    const PeerCode& peers);
 

@@ -29,7 +29,8 @@ void MoveRowsToColumns(Loop* loop) {
   loop->rows.clear();
 }
 
-// Whether the elements of some operand are contiguous along the dimension.
+// Returns whether the elements of some operand are contiguous along the
+// dimension.
 bool IsDense(const Loop& loop, size_t dim) {
   return std::any_of(
       loop.operands.begin(), loop.operands.end(),
@@ -56,8 +57,8 @@ void ForEachAccess(const CodegenPlan& plan, Visit visit) {
   }
 }
 
-// Whether vectors of that size begin at multiples of it in every access whose
-// rows are dense.
+// Returns whether vectors of that size begin at multiples of it in every access
+// whose rows are dense.
 bool Divides(const CodegenPlan& plan, int64_t vector) {
   if (plan.loop.columns.back() % vector != 0) return false;
   bool divides = true;
@@ -157,8 +158,8 @@ int64_t HeldBytes(const CodegenPlan& plan, int row_threads) {
   return bytes;
 }
 
-// Up to one warp for a row of as many vectors, then four vectors a thread;
-// fewer if the operands would not fit into registers otherwise.
+// Plans up to one warp for a row of as many vectors, then four vectors a
+// thread; fewer if the operands would not fit into registers otherwise.
 void PlanRows(CodegenPlan* plan) {
   constexpr int64_t kMostBytes = 4 * kHeldRegisters;
   int64_t vectors = plan->vectors;

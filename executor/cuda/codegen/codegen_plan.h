@@ -22,15 +22,15 @@ struct CodegenPlan {
   int threads = 256;
   int64_t blocks = 0;
 
-  // By node: the same for all elements of a row; after how many rounds of
-  // reductions it is known. `levels` are all rounds.
+  // Properties by node: the same for all elements of a row; after how many
+  // rounds of reductions it is known. `levels` are all rounds.
   std::vector<bool> is_uniform;
   std::vector<int> level;
   int levels = 0;
   std::vector<bool> is_packed;      // by operand: differs within a row
   std::vector<bool> is_row_result;  // by result: one element for a row
 
-  // Between neighbouring elements of a row.
+  // Returns the step between neighbouring elements of a row.
   int64_t Step(const Access& access) const {
     return loop.columns.empty() ? 0 : access.strides.back();
   }
@@ -38,7 +38,7 @@ struct CodegenPlan {
   int64_t Width(const Access& access) const {
     return Step(access) == 0 ? 1 : vector;
   }
-  // The nodes, not uniform, that have to be computed for `targets`.
+  // Returns the nodes, not uniform, that have to be computed for `targets`.
   std::vector<bool> NeededFor(const std::vector<int>& targets) const;
 };
 

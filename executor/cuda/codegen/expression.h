@@ -36,11 +36,12 @@ class Expression {
     DType dtype;
   };
 
-  // The next operand. All calls give the number of a node.
+  // Adds the next operand. All calls give the number of a node.
   int Operand(DType dtype);
-  // The sum of that many operands more, at least one, in their order.
+  // Adds the sum of that many operands more, at least one, in their order.
   int SumOfOperands(DType dtype, int64_t count);
-  // An op element by element (IsElementwise); `dtype` is that of its result.
+  // Adds an op element by element (IsElementwise); `dtype` is that of its
+  // result.
   int Apply(std::string_view op, const AttrMap& attrs, DType dtype,
             const std::vector<int>& inputs);
   // The next of the loop's places: the number of an element in some layout.
@@ -49,7 +50,7 @@ class Expression {
   // given.
   int Formula(std::string code, const std::vector<int>& inputs);
   int Formula(std::string code, const std::vector<int>& inputs, Computed type);
-  // A constant of the type of that node.
+  // Adds a constant of the type of that node.
   int Number(double value, int like);
   int Number(double value, Computed type);
   // Reduces the whole row to one value for all of its elements.
@@ -57,13 +58,13 @@ class Expression {
   // The one result of another expression of one op, whose operands are these
   // nodes, rounded as if it were stored to memory.
   int Inline(const Expression& op, const std::vector<int>& operands);
-  // The next result; rounded to `dtype` when it is stored.
+  // Adds the next result; rounded to `dtype` when it is stored.
   void Store(int node, DType dtype);
 
   const std::vector<DType>& operands() const { return operands_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Result>& results() const { return results_; }
-  // Whether a value that Inline gave has single precision or more.
+  // Returns whether a value that Inline gave has single precision or more.
   bool has_wide_values() const { return has_wide_values_; }
 
  private:
@@ -75,9 +76,9 @@ class Expression {
   std::vector<Result> results_;
 };
 
-// Whether Apply knows the op for operands of these types.
+// Returns whether Apply knows the op for operands of these types.
 bool IsElementwise(std::string_view op, absl::Span<const DType> operands);
-// All ops that Apply knows.
+// Returns all ops that Apply knows.
 std::vector<std::string_view> ElementwiseNames();
 
 // Declarations that code of expressions may use: element types, conversions,

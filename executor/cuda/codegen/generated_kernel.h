@@ -10,7 +10,7 @@ namespace asyra::cuda {
 
 class GeneratedKernel {
  public:
-  // For the current GPU.
+  // Compiles for the current GPU.
   static absl::StatusOr<GeneratedKernel> Create(const Expression& expression,
                                                 const Loop& loop);
 
@@ -25,8 +25,8 @@ class GeneratedKernel {
   int threads_ = 0;
 };
 
-// The kernel of an op that is one expression: `describe` says of a use which,
-// of the use's own operands and results.
+// Returns the kernel of an op that is one expression: `describe` says of a use
+// which, of the use's own operands and results.
 CudaKernelDef Generated(std::string_view op,
                         bool (*supports)(const KernelUse& use),
                         GeneratedUse (*describe)(const KernelUse& use));

@@ -26,9 +26,9 @@ struct GeneratedUse {
 
 struct CudaKernelDef {
   std::string_view op;
-  // Whether it computes this use: element types, attributes, shapes.
+  // True for a use that it computes: element types, attributes, shapes.
   std::function<bool(const KernelUse& use)> supports;
-  // With the GPU of the rank current.
+  // Prepares the kernel; the GPU of the rank is current.
   std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelUse& use)>
       prepare;
   // Describes a generated kernel, without a GPU; null for other kernels.

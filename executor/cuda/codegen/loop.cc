@@ -12,7 +12,7 @@ std::vector<Access*> AccessesOf(Loop* loop) {
   return all;
 }
 
-// Whether steps of dimension `d` go on where those of `d` + 1 end.
+// Returns whether steps of dimension `d` go on where those of `d` + 1 end.
 bool Joins(const std::vector<Access*>& accesses, size_t d, int64_t inner_size) {
   for (const Access* access : accesses) {
     const Shape& strides = access->strides;

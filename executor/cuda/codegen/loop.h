@@ -27,8 +27,8 @@ struct Loop {
   int64_t num_columns() const { return NumElements(columns); }
 };
 
-// The same loop without dimensions of size 1, and with neighbours joined that
-// are contiguous in all accesses.
+// Returns the same loop without dimensions of size 1, and with neighbours
+// joined that are contiguous in all accesses.
 Loop Collapsed(const Loop& loop);
 
 }  // namespace asyra::cuda

@@ -16,7 +16,7 @@ struct NvrtcOptions {
   bool own_features = false;
 };
 
-// The architecture of the current GPU, as in NvrtcOptions.
+// Returns the architecture of the current GPU, as in NvrtcOptions.
 absl::StatusOr<int> ArchitectureOfGpu();
 
 // Machine code of CUDA C++ in which functions are the device's; needs no GPU.
@@ -25,8 +25,8 @@ absl::StatusOr<int> ArchitectureOfGpu();
 absl::StatusOr<std::string> CompileToCubin(const std::string& source,
                                            const NvrtcOptions& options);
 
-// The kernel `name` of the source for the current GPU, loaded, so that its
-// first launch may be captured. Kept for the process. `architecture` is the
+// Returns the kernel `name` of the source for the current GPU, loaded, so that
+// its first launch may be captured. Kept for the process. `architecture` is the
 // GPU's, whatever the options say.
 absl::StatusOr<cudaKernel_t> CompileKernel(const std::string& source,
                                            const std::string& name,

@@ -5,7 +5,8 @@
 namespace asyra::cuda {
 namespace {
 
-// After the stores and loads that come before it in the block's order.
+// Signals come after the stores and loads that precede them in the block's
+// order.
 constexpr char kSignals[] = R"(
 __device__ void Raise(unsigned* flag) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(1)

@@ -1,10 +1,10 @@
-// What a generated kernel has to do with the memory of other GPUs, the members
-// of a group that run the same kernel: one operand is the sum of what all
-// members have, and results may be written to all of them.
+// Accesses of a generated kernel to the memory of other GPUs, the members of a
+// group that run the same kernel: one operand is the sum of what all members
+// have, and results may be written to all of them.
 //
-// Members meet twice. Nobody reads or writes the memory of others before all
-// have begun, for what is read was made by the kernels before; and nobody ends
-// before all have done their part. The flags of a member are, in its own
+// Members pass two barriers. Nobody reads or writes the memory of others before
+// all have begun, for what is read was made by the kernels before; and nobody
+// ends before all have done their part. The flags of a member are, in its own
 // memory,
 //
 //   begun[members], done[members]   set by each of the others, cleared here
@@ -31,13 +31,14 @@ struct PeerCode {
 // Flags that a member needs.
 inline int64_t PeerFlagCount(int members) { return 2 * members + 1; }
 
-// Functions for the two meetings, in CUDA C++, over the arguments below.
+// Returns the functions of the two barriers, in CUDA C++, over the arguments
+// below.
 std::string PeerPrelude(const PeerCode& peers);
-// Arguments of the kernel behind all others: "unsigned* flags0, ..., int self,
-// const unsigned* aborted". Flags are by member, as this GPU reaches them;
-// waiting ends once `aborted` is set.
+// Returns the arguments of the kernel behind all others: "unsigned* flags0,
+// ..., int self, const unsigned* aborted". Flags are by member, as this GPU
+// reaches them; waiting ends once `aborted` is set.
 std::string PeerArguments(const PeerCode& peers);
-// Statements of the kernel. All threads of a block come there.
+// Give the code of the barriers in the kernel. All threads of a block run it.
 std::string MeetAtBegin(const PeerCode& peers);
 std::string MeetAtEnd();
 

@@ -16,8 +16,9 @@ class CommAborts {
  public:
   // Returns at once; the kernels of `comm` end soon.
   void Begin(ncclComm_t comm);
-  // Whether all have ended within so many seconds; the others continue to end
-  // in the background. Called after the graphs of this rank are destroyed.
+  // Returns whether all have ended within so many seconds; the others continue
+  // to end in the background. Called after the graphs of this rank are
+  // destroyed.
   bool Wait(double timeout_s);
 
  private:

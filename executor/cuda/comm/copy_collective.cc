@@ -12,14 +12,14 @@ namespace {
 
 constexpr int64_t kMeetings = 3;  // at most
 
-// Of a member, as this process reaches them.
+// Addresses of a member, as this process reaches them.
 struct Addresses {
   void* result = nullptr;
   void* workspace = nullptr;
   uint32_t* flags = nullptr;
 };
 
-// From this rank's operand to a member, and where it arrives.
+// Movement from this rank's operand to a member, and where it arrives.
 struct Geometry {
   CollectiveKind kind;
   DType dtype;
@@ -75,7 +75,7 @@ class CopyCollective : public CudaKernel {
       : g_(geometry), ranks_(std::move(ranks)), own_(own) {}
 
   absl::Status Prepare() {
-    // One for each member and meeting.
+    // One for each member and barrier.
     ASYRA_ASSIGN_OR_RETURN(flags_, own_.flags->Take(kMeetings * g_.members));
     if (!g_.sums) return absl::OkStatus();
     ASYRA_ASSIGN_OR_RETURN(sum_, SumOf(g_));
@@ -152,7 +152,7 @@ class CopyCollective : public CudaKernel {
     return own_.flags->Await(mine, stream);
   }
 
-  // Where the chunk of `from` is in the workspace of `owner`.
+  // Returns the place of the chunk of `from` in the workspace of `owner`.
   std::byte* Slot(void* workspace, int64_t from, int64_t owner) const {
     int64_t slot = from < owner ? from : from - 1;
     return static_cast<std::byte*>(workspace) + slot * g_.slot_bytes();
@@ -220,7 +220,7 @@ class CopyCollective : public CudaKernel {
   Geometry g_;
   std::vector<int64_t> ranks_;  // of the members
   PeerUse own_;
-  uint32_t* flags_ = nullptr;     // of each meeting, by member
+  uint32_t* flags_ = nullptr;     // of each barrier, by member
   std::vector<Addresses> peers_;  // by member
   std::vector<std::vector<PeerAddress>> opened_;
   GeneratedKernel sum_;

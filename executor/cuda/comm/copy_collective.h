@@ -15,8 +15,9 @@
 
 namespace asyra::cuda {
 
-// Of a collective that copy engines can carry (ir/gpu/copy_engine_reach.h).
-// Peer access between the members' GPUs is enabled. Errors: those of CUDA.
+// Prepares a collective that copy engines can carry
+// (ir/gpu/copy_engine_reach.h). Peer access between the members' GPUs is
+// enabled. Errors: those of CUDA.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
     const CollectiveUse& use, PeerUse own);
 

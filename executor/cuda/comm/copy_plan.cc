@@ -72,7 +72,7 @@ class SumAction : public CudaAction {
 
 using SharedEvent = std::shared_ptr<CudaEvent>;
 
-// Of a signal to another GPU; the event is recorded behind it.
+// Sends a signal to another GPU; the event is recorded behind it.
 class RaiseAction : public CudaAction {
  public:
   RaiseAction(std::string label, PeerFlags& flags, uint32_t* theirs,
@@ -115,7 +115,7 @@ class AwaitAction : public CudaAction {
   std::vector<SharedEvent> first_;
 };
 
-// Of a signal to another queue of this GPU.
+// Records or awaits a signal between queues of this GPU.
 class EventAction : public CudaAction {
  public:
   EventAction(std::string label, SharedEvent event, bool posts)
@@ -153,7 +153,7 @@ class CopyPlan : public PlanLink {
         }
       }
     }
-    // Of each GPU, those that it waits for, by signal and count.
+    // For each GPU, the flags that it waits for, by signal and count.
     std::vector<int64_t> taken(use.plan.ranks, 0);
     for (size_t s = 0; s < signals_.size(); ++s) {
       if (IsLocal(s)) continue;
@@ -170,8 +170,8 @@ class CopyPlan : public PlanLink {
     return absl::OkStatus();
   }
 
-  // Only buffers that other ranks write are exchanged: processes may be unable
-  // to share the memory of others.
+  // Exchanges only buffers that other ranks write: processes may be unable to
+  // share the memory of others.
   absl::Status Connect(std::vector<void*> buffers) override {
     mine_ = buffers;
     for (size_t b = 0; b < buffers.size(); ++b) {
@@ -272,7 +272,7 @@ class CopyPlan : public PlanLink {
   std::vector<void*> mine_;                        // its buffers
   std::vector<uint32_t*> flags_;                   // by member
   std::vector<std::vector<PeerAddress>> buffers_;  // by member
-  // By signal between queues of this GPU, of each post.
+  // Events by signal between queues of this GPU, of each post.
   std::map<int, std::vector<SharedEvent>> events_;
   std::map<int, SharedEvent> raised_;                  // last, by queue
   std::map<std::pair<int, int>, SharedEvent> behind_;  // by queue, of another

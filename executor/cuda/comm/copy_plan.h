@@ -27,7 +27,7 @@ namespace asyra::cuda {
 
 struct CopyPlanOptions {
   int ordinal = 0;  // of this rank's GPU
-  // Of this rank; they outlive the link.
+  // Resources of this rank; they outlive the link.
   const PeerMemory* memory = nullptr;
   PeerFlags* flags = nullptr;
 };

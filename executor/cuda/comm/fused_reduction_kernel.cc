@@ -13,7 +13,7 @@
 namespace asyra::cuda {
 namespace {
 
-// What is generated, equal on all members.
+// The generated code and its addressing, equal on all members.
 struct Design {
   GeneratedUse code;
   PeerCode peers;
@@ -23,7 +23,8 @@ struct Design {
   std::vector<int64_t> gathered_steps;
 };
 
-// Of dimension `dim` of a dense value that has the parts of all members.
+// Returns the bytes between members' parts along dimension `dim` of a dense
+// value that has the parts of all members.
 int64_t StepBytes(const Type& whole, int dim, int64_t members) {
   return DenseStrides(whole.shape())[dim] * (whole.size(dim) / members) *
          SizeOf(whole.dtype);
@@ -131,7 +132,7 @@ class FusedReductionKernel : public CudaKernel {
 
   std::string_view transport() const override { return kPeerMemory; }
 
-  // Of each member the summands, what it gathers, and its flags.
+  // Collects from each member the summands, what it gathers, and its flags.
   absl::Status Bind(const KernelArgs& args) override {
     std::vector<void*> mine = {args.operands[design_.peers.summed], flags_};
     for (size_t k = 0; k < args.results.size(); ++k) {

@@ -11,11 +11,12 @@
 
 namespace asyra::cuda {
 
-// Why no kernel is generated for this body, in words; empty: one is.
+// Returns the reason why no kernel is generated for this body, in words; empty:
+// one is.
 absl::StatusOr<std::string> FusedReductionObstacle(const CollectiveUse& use);
 
-// Of a body without such an obstacle; peer access between the members' GPUs is
-// enabled. Errors: those of CUDA and of the compiler.
+// Prepares a body without such an obstacle; peer access between the members'
+// GPUs is enabled. Errors: those of CUDA and of the compiler.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFusedReduction(
     const CollectiveUse& use, PeerUse own);
 

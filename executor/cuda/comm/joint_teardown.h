@@ -24,13 +24,13 @@ class JointTeardown {
 
   // This rank knows of the failure, or has ended. Called once by each rank.
   void Leave() { ++left_; }
-  // Whether all ranks have left within so many seconds.
+  // Returns whether all ranks have left within so many seconds.
   bool Wait(double timeout_s) const { return Wait(left_, timeout_s); }
 
-  // Nothing that this rank has enqueued accesses memory of others any more.
-  // Called once by each rank, after Leave.
+  // Says that nothing that this rank has enqueued accesses memory of others any
+  // more. Called once by each rank, after Leave.
   void Rest() { ++resting_; }
-  // Whether all ranks rest within so many seconds.
+  // Returns whether all ranks rest within so many seconds.
   bool WaitForRest(double timeout_s) const { return Wait(resting_, timeout_s); }
 
  private:

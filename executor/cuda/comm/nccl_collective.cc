@@ -44,7 +44,7 @@ StridedCopy Packed(const CollectiveGeometry& geometry, int64_t members) {
   return copy;
 }
 
-// From the operand to what is sent, one chunk for each member.
+// Packs the operand into what is sent, one chunk for each member.
 StridedCopy Packing(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
   StridedCopy copy = Packed(geometry, members);
@@ -54,7 +54,7 @@ StridedCopy Packing(const CollectiveGeometry& geometry, int64_t members) {
   return copy;
 }
 
-// From what was received to the result.
+// Unpacks what was received into the result.
 StridedCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
   StridedCopy copy = Packed(geometry, members);

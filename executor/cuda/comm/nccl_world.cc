@@ -52,7 +52,8 @@ class NcclWorld : public Communicator {
     if (world_ != nullptr) ncclCommDestroy(world_);
   }
 
-  // When the first collective is prepared: programs without any need no NCCL.
+  // Connects when the first collective is prepared: programs without any need
+  // no NCCL.
   absl::Status Connect() {
     if (world_ != nullptr) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(JoinOthers());
@@ -213,7 +214,7 @@ class NcclWorld : public Communicator {
     return member;
   }
 
-  // What a collective runs with before the first step.
+  // Resources of the run of a collective before the first step.
   struct FirstRun {
     std::unique_ptr<CudaKernel> kernel;
     std::vector<cuda::Scratch> memory;  // operands, results, workspace
@@ -322,8 +323,8 @@ class NcclWorld : public Communicator {
     if (all_left) teardown_->WaitForRest(kNoticeSeconds);
   }
 
-  // After a failure. They wait for nothing any more, but may be behind others.
-  // An error of the GPU ends them too.
+  // Awaits this rank's kernels after a failure. They wait for nothing any more,
+  // but may be behind others. An error of the GPU ends them too.
   void AwaitOwnKernels() const {
     if (flags_ == nullptr) return;  // they access no memory of other ranks
     cuda::WatchedCall(
@@ -401,7 +402,8 @@ class NcclWorld : public Communicator {
   bool aborted_ = false;
   cuda::CommAborts aborts_;
   std::shared_ptr<cuda::JointTeardown> teardown_;
-  // Of all ranks together; none before a collective asks for copy engines.
+  // Reach of all ranks together; none before a collective asks for copy
+  // engines.
   std::optional<GroupReach> reach_;
   std::optional<cuda::PeerMemory> memory_;
   std::unique_ptr<cuda::PeerFlags> flags_;  // of copy engines

@@ -16,7 +16,7 @@ bool IsForbidden() {
   return value != nullptr && std::strcmp(value, "0") != 0;
 }
 
-// What a rank tells of its GPU.
+// Data of a rank's GPU that others receive.
 struct Probe {
   int ordinal = 0;
   bool is_shared = false;   // whether `rank_cell` was exported
@@ -37,8 +37,8 @@ absl::StatusOr<bool> EnableAccess(int ordinal, int peer) {
   return true;
 }
 
-// Whether the memory of another process has what its rank wrote there. What
-// cannot be opened or read is no error here.
+// Returns whether the memory of another process has what its rank wrote there.
+// What cannot be opened or read is no error here.
 bool ReadsRankCell(const PeerMemory& memory, int64_t rank, const Probe& probe) {
   if (!probe.is_shared) return false;
   absl::StatusOr<PeerAddress> cell = memory.Open(rank, probe.rank_cell);

@@ -1,7 +1,7 @@
 // Barriers between GPUs of one process without a kernel: streams wait for flags
 // in their GPU's memory, which copies from the others set. A kernel would have
 // to wait for free SMs, because CTAs of a matmul stay until it is done. The
-// flags of kernels that meet (codegen/peer_code.h) are here too.
+// flags of barriers within kernels (codegen/peer_code.h) are here too.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ namespace asyra::cuda {
 // Flags of one GPU. Thread-safe but for Take.
 class PeerFlags {
  public:
-  // On the current GPU. Error: the driver cannot wait for memory on a stream.
+  // Makes the flags of the current GPU. Error: the driver cannot wait for
+  // memory on a stream.
   static absl::StatusOr<std::unique_ptr<PeerFlags>> Create();
   ~PeerFlags();
 

@@ -15,15 +15,16 @@
 
 namespace asyra::cuda {
 
-// What a rank tells the others of an address in its GPU's memory, byte by byte.
+// Description of an address in the memory of a rank's GPU, which other ranks
+// receive byte by byte.
 struct SharedAddress {
   void* address = nullptr;
-  // Of the allocation that has it, for other processes.
+  // Start and handle of the allocation that has it, for other processes.
   void* base = nullptr;
   cudaIpcMemHandle_t handle = {};
 };
 
-// Where this process reaches an address of another rank. The memory of another
+// Address of another rank's memory in this process. The memory of another
 // process stays open as long as `open` is kept; the driver frees what its owner
 // has freed only once it is closed everywhere.
 struct PeerAddress {
@@ -31,7 +32,8 @@ struct PeerAddress {
   std::shared_ptr<void> open;
 };
 
-// Of a rank, whose GPU is `ordinal`.
+// Shares addresses of a rank, whose GPU is `ordinal`, and opens those of
+// others.
 class PeerMemory {
  public:
   // `places` of all ranks, by rank. `control` outlives it.
@@ -46,10 +48,10 @@ class PeerMemory {
     return places_[rank].host == places_[control_.rank()].host;
   }
 
-  // What the others need to reach `address`, which may be null.
+  // Returns what the others need to reach `address`, which may be null.
   // Error: other processes cannot open it, as it is not of cudaMalloc.
   absl::StatusOr<SharedAddress> Share(void* address) const;
-  // An address of another rank of this host. Error: it cannot be opened.
+  // Opens an address of another rank of this host. Error: it cannot be opened.
   absl::StatusOr<PeerAddress> Open(int64_t rank,
                                    const SharedAddress& shared) const;
 

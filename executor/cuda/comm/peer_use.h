@@ -1,4 +1,4 @@
-// What kernels of a rank have of the other GPUs of their group.
+// Resources by which a rank's kernels use the other GPUs of their group.
 #pragma once
 
 #include "executor/cuda/comm/peer_flags.h"
@@ -8,7 +8,7 @@ namespace asyra::cuda {
 
 struct PeerUse {
   int self = 0;  // which of the members this rank is
-  // Of this rank; they outlive the kernel.
+  // Resources of this rank; they outlive the kernel.
   const PeerMemory* memory = nullptr;
   PeerFlags* flags = nullptr;
 };

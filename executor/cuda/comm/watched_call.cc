@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenChecks = std::chrono::milliseconds(1);
-// Until the control plane knows of a rank whose end NCCL has noticed.
+// Time until the control plane knows of a rank whose end NCCL has noticed.
 constexpr double kNoticeSeconds = 2;
 
 double SecondsSince(Clock::time_point begin) {
@@ -29,7 +29,7 @@ absl::Status WatchedCall(int ordinal, std::function<absl::Status()> call,
                promise = std::move(promise)]() mutable {
     OnGpu gpu(ordinal);
     absl::Status status = call();
-    // What it owns is the caller's again.
+    // The call's resources are the caller's again.
     call = nullptr;
     promise.set_value(std::move(status));
   }).detach();

@@ -47,12 +47,12 @@ struct GraphSpec {
 
 class CudnnGraph {
  public:
-  // By uid, what it reads and writes.
+  // Addresses that the graph reads and writes, by uid.
   using Pointers = std::unordered_map<int64_t, void*>;
 
-  // One graph for each GPU, key and plan; it runs the process's tuning result
-  // for the key and the model of the GPU. Errors: Unimplemented where cuDNN
-  // does not take the graph.
+  // Makes one graph for each GPU, key and plan; it runs the process's tuning
+  // result for the key and the model of the GPU. Errors: Unimplemented where
+  // cuDNN does not take the graph.
   static absl::StatusOr<std::shared_ptr<CudnnGraph>> Create(
       const GraphSpec& spec);
 

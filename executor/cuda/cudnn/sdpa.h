@@ -1,5 +1,5 @@
-// What the graphs of attention and of its gradient have in common. Strides
-// describe heads, which are between rows in memory.
+// Common parts of the graphs of attention and of its gradient. Strides describe
+// heads, which are between rows in memory.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace asyra::cuda {
 
 using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-// An empty graph that computes in f32.
+// Makes an empty graph that computes in f32.
 std::shared_ptr<fe::graph::Graph> NewSdpaGraph(const AttentionProblem& p);
 
 // [b, heads, rows, width] as cuDNN has it, of q, y and their gradients: all
@@ -20,18 +20,18 @@ std::shared_ptr<fe::graph::Graph> NewSdpaGraph(const AttentionProblem& p);
 fe::graph::Tensor_attributes QueryHeads(const char* name, int64_t uid,
                                         const AttentionProblem& p,
                                         int64_t width);
-// Of k, v and their gradients: the keys of the band.
+// Describes k, v and their gradients: the keys of the band.
 fe::graph::Tensor_attributes KeyHeads(const char* name, int64_t uid,
                                       const AttentionProblem& p,
                                       const AttentionBand& band, int64_t width);
-// The rows' log sums, f32.
+// Describes the rows' log sums, f32.
 fe::graph::Tensor_attributes LogSums(int64_t uid, const AttentionProblem& p);
 
 // Makes a result of a graph one of its outputs, placed as `like` says.
 void SetOutput(const TensorPtr& result,
                const fe::graph::Tensor_attributes& like);
 
-// Of fe::graph::SDPA_attributes or SDPA_backward_attributes.
+// Sets the band of fe::graph::SDPA_attributes or SDPA_backward_attributes.
 template <typename Attributes>
 void SetBand(const AttentionBand& band, Attributes* attributes) {
   if (!band.left && !band.right) return;
@@ -76,7 +76,8 @@ class SdpaLengths {
 // Identifies shapes, scale and band.
 std::string SdpaKey(const AttentionProblem& p, const AttentionBand& band);
 
-// The first key of the band, of an operand [b, t, g, width] of 16-bit elements.
+// Returns the first key of the band, of an operand [b, t, g, width] of 16-bit
+// elements.
 void* FirstKey(void* keys, const AttentionProblem& p, const AttentionBand& band,
                int64_t width);
 

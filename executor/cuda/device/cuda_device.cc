@@ -137,7 +137,7 @@ class CudaDevice : public Device {
                             failure);
   }
 
-  // What kernels read and write at once; libraries ask for the same.
+  // Bytes that kernels read and write at once; libraries ask for the same.
   int64_t part_alignment() const override { return kGpuVectorBytes; }
 
   std::unique_ptr<Event> CreateEvent(bool timed) override {

@@ -19,7 +19,7 @@ struct CudaDeviceOptions {
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
     const CudaDeviceOptions& options = {});
 
-// Which GPU a device is that CreateCudaDevice made.
+// Returns the ordinal of the GPU of a device that CreateCudaDevice made.
 int OrdinalOf(const Device& device);
 
 // GPUs that this process sees. Errors: FailedPrecondition where there are none

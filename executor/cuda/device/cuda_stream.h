@@ -27,8 +27,8 @@ class CudaEvent : public Event {
   bool timed_;
 };
 
-// The CUDA priority of a stream on the current GPU. Where there are only two
-// priorities, self-copies have that of computation.
+// Returns the CUDA priority of a stream on the current GPU. Where there are
+// only two priorities, self-copies have that of computation.
 absl::StatusOr<int> PriorityOf(StreamUse use);
 
 class CudaStream : public Stream {
@@ -37,7 +37,7 @@ class CudaStream : public Stream {
   static absl::StatusOr<std::unique_ptr<CudaStream>> Create(
       int ordinal, StreamUse use, ProbeResults* probe_results,
       Failure* failure);
-  // The caller's `stream`, which outlives it.
+  // Wraps the caller's `stream`, which outlives it.
   static std::unique_ptr<CudaStream> Wrap(int ordinal, cudaStream_t stream,
                                           Failure* failure);
   ~CudaStream() override;
@@ -57,7 +57,7 @@ class CudaStream : public Stream {
   CudaStream(int ordinal, ProbeResults* probe_results, Failure* failure)
       : ordinal_(ordinal), probe_results_(probe_results), failure_(failure) {}
 
-  // Until `query` says that the GPU is done.
+  // Waits until `query` says that the GPU is done.
   absl::Status WaitUntil(const std::function<cudaError_t()>& query,
                          const WaitCheck& check);
 

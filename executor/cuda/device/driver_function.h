@@ -5,8 +5,8 @@
 
 namespace asyra::cuda {
 
-// The address of a function as it was in that version of CUDA (12050 is 12.5);
-// null where the driver has none.
+// Returns the address of a function as it was in that version of CUDA (12050 is
+// 12.5); null where the driver has none.
 absl::StatusOr<void*> DriverFunction(const char* name, unsigned version);
 
 }  // namespace asyra::cuda

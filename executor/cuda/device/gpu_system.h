@@ -10,7 +10,8 @@
 
 namespace asyra {
 
-// Of what only NVML knows, the fields say so where it cannot be asked.
+// The state of a GPU. Fields that only NVML knows say so where it cannot be
+// asked.
 struct GpuState {
   std::string name;  // "NVIDIA H200"
   std::string bus;   // "0000:1B:00.0"

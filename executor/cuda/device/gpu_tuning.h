@@ -8,10 +8,10 @@
 
 namespace asyra::cuda {
 
-// Those of this process, kept on disk.
+// Returns the tuning results of this process, kept on disk.
 TuningCache& GpuTuningCache();
 
-// The current GPU, as the keys of its tuning results name it:
+// Returns the current GPU as the keys of its tuning results name it:
 // "NVIDIA H200, 132 multiprocessors, driver 13.0".
 absl::StatusOr<std::string> GpuModel();
 

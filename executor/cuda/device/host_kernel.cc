@@ -92,7 +92,7 @@ class HostKernel : public Kernel {
     return CopyBuffers(results_, args.results, cudaMemcpyHostToDevice, stream);
   }
 
-  // On a thread of CUDA's, in the order of the stream.
+  // Runs on a thread of CUDA's, in the order of the stream.
   void Run() {
     std::vector<Tensor> operands;
     for (int i = 0; i < use_.num_operands(); ++i) {

@@ -62,7 +62,7 @@ Nvml::Device Nvml::Find(const std::string& bus) const {
   return device;
 }
 
-// Of functions that give the mode now, and the one after the next start.
+// Calls a function that gives the mode now, and the one after the next start.
 int Nvml::Mode(const char* name, Device device) const {
   unsigned current = 0, pending = 0;
   auto* get = Function<int(Device, unsigned*, unsigned*)>(name);

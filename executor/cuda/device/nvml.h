@@ -16,7 +16,7 @@ class Nvml {
 
   using Device = void*;
 
-  // Why it cannot be asked; empty: it can.
+  // Returns the reason why it cannot be asked; empty: it can.
   const std::string& error() const { return error_; }
   // "580.65.06", or empty.
   std::string DriverVersion() const;

@@ -1,4 +1,4 @@
-// What a process has once for each GPU: handles of libraries, facts.
+// Values that a process has once for each GPU: handles of libraries, facts.
 #pragma once
 
 #include <map>
@@ -15,8 +15,9 @@ namespace asyra::cuda {
 template <typename T>
 class PerGpu {
  public:
-  // That of the current GPU, which stays where it is. `make` fills it the first
-  // time, one thread after the other, and again where it has failed.
+  // Returns the value of the current GPU, which stays where it is. `make` fills
+  // it the first time, one thread after the other, and again where it has
+  // failed.
   absl::StatusOr<T*> Get(absl::FunctionRef<absl::Status(T*)> make) {
     int gpu = 0;
     ASYRA_CUDA(cudaGetDevice(&gpu));

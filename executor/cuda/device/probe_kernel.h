@@ -25,7 +25,7 @@ class Probes {
   absl::StatusOr<uint64_t*> NewCell();
 
   std::unique_ptr<ProbeResults> probe_results_;
-  // By the host's cell, which names what is sealed and verified.
+  // Device cells by the host's cell, which names what is sealed and verified.
   std::map<const uint64_t*, uint64_t*> sealed_;
   std::vector<void*> blocks_;
   int cells_left_ = 0;

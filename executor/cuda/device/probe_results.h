@@ -17,11 +17,12 @@ class ProbeResults {
   static absl::StatusOr<std::unique_ptr<ProbeResults>> Create();
   ~ProbeResults();
 
-  // A number for what a probe looks at, and its name; the name is read when
-  // something was found.
+  // Returns a number for what a probe looks at, and its name; the name is read
+  // when something was found.
   int Add(const std::string* label);
   ProbeResult* shared() const { return shared_; }
-  // The first result since the last call, or OK. Of a synchronized stream.
+  // Returns the first result since the last call, or OK. Of a synchronized
+  // stream.
   absl::Status Take();
 
  private:

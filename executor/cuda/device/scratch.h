@@ -17,7 +17,7 @@ class Scratch {
   Scratch& operator=(Scratch&&) = delete;
   ~Scratch() { cudaFree(data_); }
 
-  // Once. Error: ResourceExhausted.
+  // Allocates once. Error: ResourceExhausted.
   absl::Status Allocate(int64_t bytes) {
     ASYRA_CUDA(cudaMalloc(&data_, std::max<int64_t>(bytes, 1)));
     return absl::OkStatus();

@@ -15,13 +15,14 @@
 
 namespace asyra::cuda {
 
-// The SMs of the current GPU less `margin`. Errors: none are left.
+// Returns the SMs of the current GPU less `margin`. Errors: none are left.
 absl::StatusOr<int> SmsWithin(int margin);
 
 class PartStream {
  public:
-  // A stream of the current GPU on all SMs but `margin`, rounded up to what the
-  // driver can partition. Error: Unimplemented where it cannot partition SMs.
+  // Makes a stream of the current GPU on all SMs but `margin`, rounded up to
+  // what the driver can partition. Error: Unimplemented where it cannot
+  // partition SMs.
   static absl::StatusOr<std::unique_ptr<PartStream>> Create(int margin);
   PartStream(const PartStream&) = delete;
   PartStream& operator=(const PartStream&) = delete;
@@ -39,8 +40,8 @@ class PartStream {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// The kernel on all SMs but `margin`; on all SMs where the driver cannot
-// partition them.
+// Prepares the kernel on all SMs but `margin`; on all SMs where the driver
+// cannot partition them.
 absl::StatusOr<std::unique_ptr<Kernel>> OnSmPartition(
     std::unique_ptr<CudaKernel> kernel, int margin);
 

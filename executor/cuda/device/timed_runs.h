@@ -18,23 +18,24 @@ class TimedRuns {
   TimedRuns& operator=(const TimedRuns&) = delete;
   ~TimedRuns();
 
-  // On the current GPU, once and before all else.
+  // Prepares runs on the current GPU; called once and before all else.
   absl::Status Prepare();
   // It does not wait for CUDA's default stream.
   cudaStream_t stream() const { return stream_; }
 
   // Returns when the run has ended.
   absl::Status Once(Enqueue enqueue) const;
-  // The median of a few runs, after one that warms up and loads modules.
+  // Returns the median of a few runs, after one that warms up and loads
+  // modules.
   absl::StatusOr<double> MedianMs(Enqueue enqueue) const;
-  // The mean of runs without gaps, after as many that set the clock: a GPU at
-  // its power limit lowers it, by how much depends on what runs. Long kernels
-  // that are fastest on a GPU that was idle are often not so then. A run takes
-  // about `run_ms`; all together about 0.1 s.
+  // Returns the mean of runs without gaps, after as many that set the clock: a
+  // GPU at its power limit lowers it, by how much depends on what runs. Long
+  // kernels that are fastest on a GPU that was idle are often not so then. A
+  // run takes about `run_ms`; all together about 0.1 s.
   absl::StatusOr<double> UnderLoadMs(double run_ms, Enqueue enqueue) const;
 
  private:
-  // The mean of as many runs as take about `ms`.
+  // Returns the mean of as many runs as take about `ms`.
   absl::StatusOr<double> BurstMs(double ms, double run_ms,
                                  Enqueue enqueue) const;
 

@@ -260,7 +260,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
                 AlongColumns(dy + i * 16 * kRowBytes, kRowPanel), 1);
     }
     EndProducts();
-    Meet(1, kConsumers);  // all of ds is there
+    Meet(1, kConsumers);  // all of ds is written
     float dq[kDqCount];
     BeginProducts();
 #pragma unroll

@@ -45,7 +45,8 @@ struct Sight {
 };
 
 #if MASK
-// The beginning of a row of the mask; keys lie MASK_KEYS (0 or 1) apart.
+// Returns the beginning of a row of the mask; keys lie MASK_KEYS (0 or 1)
+// apart.
 __device__ __forceinline__ int64 MaskRow(const Params& p, int b, int h,
                                          int row) {
   return b * p.mask_strides[0] + h * p.mask_strides[1] +

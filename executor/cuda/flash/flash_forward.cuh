@@ -170,8 +170,8 @@ struct Finished {
   float factor, log_sum;
 };
 
-// The factor of a row's sums and its log sum; ir/ops/attention.h says which
-// rows are 0 or NaN.
+// Returns the factor of a row's sums and its log sum; ir/ops/attention.h says
+// which rows are 0 or NaN.
 __device__ __forceinline__ Finished Finish(const Params& p, float largest,
                                            float sum, int h) {
   if (kPlain) largest *= p.scale;
@@ -217,7 +217,8 @@ __device__ __forceinline__ void Store(const Params& p, const Rows& rows, int b,
   }
 }
 
-// The tile before `n` that some row of the block may see; below n_from: none.
+// Returns the tile before `n` that some row of the block may see; below n_from:
+// none.
 __device__ __forceinline__ int TileBefore(const Params& p, int b, int h, int m,
                                           int n, int n_from, int* kind) {
   do {

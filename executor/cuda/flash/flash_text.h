@@ -36,10 +36,11 @@ FlashTiling BackwardTiling(const FlashDesign& design);
 // Columns of dq that each group of a block computes.
 int64_t DqColumns(const FlashDesign& design, int groups);
 
-// The kernels flash_forward and, where the design has tiles, flash_tiles.
+// Writes the kernels flash_forward and, where the design has tiles,
+// flash_tiles.
 std::string FlashForwardText(const FlashDesign& design);
-// The kernels flash_rows, flash_backward, flash_dq and, where the design has
-// tiles, flash_tiles.
+// Writes the kernels flash_rows, flash_backward, flash_dq and, where the design
+// has tiles, flash_tiles.
 std::string FlashBackwardText(const FlashDesign& design);
 
 }  // namespace asyra::cuda

@@ -94,7 +94,8 @@ class LtGemm : public Gemm {
     return SetEpilogue(shape_.epilogue, TypeOf(shape_.dtype), operation_.value);
   }
 
-  // At least one, what the heuristics expect to be the best one first.
+  // Returns at least one algorithm, what the heuristics expect to be the best
+  // one first.
   absl::StatusOr<std::vector<GemmAlgorithm>> Candidates() {
     Preference preference;
     ASYRA_CUDA(cublasLtMatmulPreferenceCreate(&preference.value));
@@ -133,7 +134,8 @@ class LtGemm : public Gemm {
                          shape_.m, shape_.n, shape_.k, ToString(shape_.dtype));
   }
 
-  // Whether an algorithm from another process runs this matmul on this device.
+  // Returns whether an algorithm from another process runs this matmul on this
+  // device.
   bool Takes(const GemmAlgorithm& algorithm) {
     if (algorithm.workspace_bytes > kGemmWorkspaceBytes) return false;
     cublasLtMatmulHeuristicResult_t checked = {};
@@ -195,7 +197,8 @@ class LtGemm : public Gemm {
                     "cublasLtMatmulDescSetAttribute");
   }
 
-  // Of stored rows, which are cuBLAS' columns; 0 elements between them: dense.
+  // Makes the layout of stored rows, which are cuBLAS' columns; 0 elements
+  // between them: dense.
   absl::Status MakeLayout(DType dtype, int64_t rows, int64_t columns,
                           int64_t row_stride, int64_t stride, Layout* layout) {
     ASYRA_CUDA(

@@ -42,8 +42,8 @@ struct GemmShape {
 
 class Gemm {
  public:
-  // With the process's tuning result for the shape and the model of the current
-  // GPU. Errors: a shape that cuBLASLt has nothing for.
+  // Creates it with the process's tuning result for the shape and the model of
+  // the current GPU. Errors: a shape that cuBLASLt has nothing for.
   static absl::StatusOr<std::unique_ptr<Gemm>> Create(const GemmShape& shape);
   virtual ~Gemm() = default;
   virtual int64_t workspace_bytes() const = 0;

@@ -29,7 +29,7 @@ std::string FieldsOf(const GemmShape& shape) {
       static_cast<int>(activation), sms, f32_result ? " to f32" : "", rows);
 }
 
-// Takes a number and the space behind it off the text.
+// Takes an integer and the space behind it off the text.
 bool TakeNumber(std::string_view* text, int base, uint64_t* number) {
   const char* end = text->data() + text->size();
   auto [at, error] = std::from_chars(text->data(), end, *number, base);

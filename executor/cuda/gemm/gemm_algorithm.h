@@ -13,14 +13,14 @@ namespace asyra::cuda {
 // NVIDIA recommends 32 MiB on Hopper.
 inline constexpr uint64_t kGemmWorkspaceBytes = uint64_t{32} << 20;
 
-// The alignment that all matrices of such matmuls have: values begin at
+// Returns the alignment that all matrices of such matmuls have: values begin at
 // multiples of kDeviceAlignment, further matrices of a batch at multiples of
 // their size; matrices whose rows are apart, parts of others, at multiples of
 // kGpuVectorBytes.
 uint32_t AlignmentOf(const GemmShape& shape);
 
-// All that an algorithm depends on: every field of the shape, the alignment,
-// the version of cuBLASLt, and the GPU (GpuModel).
+// Returns all that an algorithm depends on: every field of the shape, the
+// alignment, the version of cuBLASLt, and the GPU (GpuModel).
 std::string KeyOf(const GemmShape& shape, std::string_view gpu);
 
 struct GemmAlgorithm {

@@ -17,7 +17,7 @@ struct GemmEpilogue {
   friend auto operator<=>(const GemmEpilogue&, const GemmEpilogue&) = default;
 };
 
-// Where they are, or null.
+// Addresses of the operands of an epilogue, or null.
 struct EpilogueData {
   const void* residual = nullptr;
   const void* bias = nullptr;

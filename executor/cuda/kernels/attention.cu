@@ -4,7 +4,7 @@
 namespace asyra::cuda {
 namespace {
 
-// Of the rows of a tile, while the keys go by.
+// State of the rows of a tile while the keys go by.
 template <typename A>
 struct RowState {
   A largest[kTile];  // score so far

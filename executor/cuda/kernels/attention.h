@@ -28,16 +28,16 @@ struct AttentionProblem {
   int64_t mask_strides[4] = {};
 };
 
-// On the device; those that are not there are null.
+// Values on the device; absent ones are null.
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
-  // Of gradients: the results of attention, and the gradient of y.
+  // Operands of gradients: the results of attention, and the gradient of y.
   const void *y = nullptr, *log_sums = nullptr, *dy = nullptr;
   const void *mask = nullptr, *lengths = nullptr, *sinks = nullptr;
 };
 
-// Whether the tiles of the problem fit an SM's shared memory: heads of up to a
-// few hundred elements.
+// Returns whether the tiles of the problem fit an SM's shared memory: heads of
+// up to a few hundred elements.
 bool FitsAttention(const AttentionProblem& problem);
 
 // y [b, s, h, e]; `log_sums`, which may be null, [b, h, s] in f32 (f64 for
@@ -57,8 +57,8 @@ cudaError_t AttentionGradQ(const AttentionProblem& problem,
 cudaError_t AttentionGradKV(const AttentionProblem& problem,
                             const AttentionData& data, const void* means,
                             void* dk, void* dv, cudaStream_t stream);
-// The gradient of a float mask, in the problem's shape where its stride is not
-// 0.
+// Computes the gradient of a float mask, in the problem's shape where its
+// stride is not 0.
 cudaError_t AttentionGradMask(const AttentionProblem& problem,
                               const AttentionData& data, const void* means,
                               void* dmask, cudaStream_t stream);

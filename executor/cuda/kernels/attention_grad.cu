@@ -6,7 +6,7 @@
 namespace asyra::cuda {
 namespace {
 
-// Of rows of [b, h, s].
+// Statistics of rows of [b, h, s].
 template <typename A>
 struct Statistics {
   const A *log_sums, *means;
@@ -17,7 +17,7 @@ Statistics<A> StatisticsOf(const AttentionData& data, const void* means) {
   return {static_cast<const A*>(data.log_sums), static_cast<const A*>(means)};
 }
 
-// Of a pair of a query and a key, and what the row knows.
+// Values of a pair of a query and a key.
 template <typename A>
 struct Pair {
   A weight;  // 0 where the row does not see the key

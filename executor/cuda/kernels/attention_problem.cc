@@ -79,7 +79,7 @@ AttentionProblem ProblemOf(const KernelUse& use, int first) {
 
 namespace {
 
-// Where row 0 is at key `first`, of keys from 0 on.
+// Returns the band where row 0 is at key `first`, of keys from 0 on.
 AttentionBand Align(const AttentionProblem& p, int64_t first, int64_t keys) {
   AttentionBand band = {.keys = keys};
   bool from_top = first == 0;

@@ -21,7 +21,7 @@ AttentionProblem ProblemOf(const KernelUse& use, int first);
 struct AttentionOperands {
   int mask = -1, lengths = -1, sinks = -1;
   AttentionOperands(const KernelUse& use, int first);
-  // Without what only gradients have.
+  // Returns the data without what only gradients have.
   AttentionData DataOf(const KernelArgs& args) const;
 };
 

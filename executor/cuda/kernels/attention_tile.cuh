@@ -26,7 +26,7 @@ struct HeadRows {
   }
 };
 
-// Of [b, rows, heads, width].
+// Returns the rows of one head of [b, rows, heads, width].
 template <typename T>
 __device__ HeadRows<T> RowsOf(const void* data, int64_t rows, int64_t heads,
                               int64_t width, int64_t b, int64_t h) {
@@ -102,7 +102,7 @@ __device__ void AddProducts(const HeadRows<T>& m, int64_t m0, const A* factor,
   }
 }
 
-// Which keys the rows of one batch entry see.
+// The keys that the rows of one batch entry see.
 struct Sight {
   int64_t first_row, length, window, window_after;
 

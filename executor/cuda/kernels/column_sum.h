@@ -10,16 +10,17 @@
 
 namespace asyra::cuda {
 
-// Of [rows, columns], dense. Sums are f32, or f64 of f64, until they are
-// stored.
+// Sum over the rows of a dense matrix [rows, columns]. Sums are f32, or f64 of
+// f64, until they are stored.
 struct ColumnSum {
   Element element = Element::kF32, result = Element::kF32;
   int64_t rows = 0, columns = 0;
-  // Of rows, that are summed first; 0: all at once. Set by PlanColumnSum.
+  // Chunks of rows that are summed first; 0: all at once. Set by PlanColumnSum.
   int64_t chunks = 0;
 };
 
-// Whether there is a kernel for it, and whether it is worth its launches.
+// Returns whether there is a kernel for it, and whether it is worth its
+// launches.
 bool PlanColumnSum(ColumnSum* p);
 int64_t WorkspaceBytes(const ColumnSum& p);
 

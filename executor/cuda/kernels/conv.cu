@@ -4,7 +4,7 @@
 namespace asyra::cuda {
 namespace {
 
-// Where the elements that a result sees begin, and how far apart they are.
+// Finds the elements that a result sees, by their beginning and distance.
 struct Cursor {
   int64_t results[kMaxSpatial];
 

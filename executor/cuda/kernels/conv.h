@@ -12,8 +12,8 @@ namespace asyra::cuda {
 
 inline constexpr int kMaxSpatial = 4;
 
-// Along one spatial dimension tap j of result i sees the element at i * stride
-// + j * dilation - before, where elements are `spacing` apart.
+// Window along one spatial dimension: tap j of result i sees the element at i *
+// stride + j * dilation - before, where elements are `spacing` apart.
 struct ConvWindow {
   int64_t size = 1, taps = 1, results = 1;
   int64_t stride = 1, before = 0, after = 0, dilation = 1, spacing = 1;

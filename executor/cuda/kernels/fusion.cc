@@ -31,7 +31,7 @@ class Describer {
  public:
   Describer(const KernelUse& use, const Body& body) : use_(use), body_(body) {}
 
-  // Nothing where the body is not such a loop.
+  // Describes the body; nothing where it is not such a loop.
   std::optional<GeneratedUse> Run() {
     auto types = BodyTypes(body_, use_.global_operands(), use_.mesh());
     if (!types.ok()) return std::nullopt;

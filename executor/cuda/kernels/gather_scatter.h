@@ -12,7 +12,7 @@ namespace asyra::cuda {
 
 inline constexpr int kMostIndexDims = 8;
 
-// Where slices of a value are that this rank holds a part of: slice i, of
+// Positions of slices of a value that this rank holds a part of: slice i, of
 // `count`, begins at the sum of
 // - i as an index of `shape`, by `strides`;
 // - each of the `depth` integers of group i % groups, by its dimension's
@@ -38,7 +38,8 @@ cudaError_t GatherSlices(const SliceIndexing& indexing, const void* indices,
                          int64_t element_bytes, const void* from, void* to,
                          cudaStream_t stream);
 
-// How an update combines with what is there; the order of ops::Reduction.
+// Operation that combines an update with the old value; in the order of
+// ops::Reduction.
 enum class ScatterReduction : int32_t { kReplace, kAdd, kMul, kMax, kMin };
 
 // Bytes of an element while updates are accumulated: f16 and bf16 are wider.

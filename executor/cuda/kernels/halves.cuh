@@ -17,7 +17,8 @@ __device__ inline float FromHalves(Halves halves) {
       static_cast<uint32_t>(static_cast<int16_t>(halves.lower)));
 }
 
-// Without branches: kernels that store params compute it for each element.
+// Splits without branches: kernels that store params compute it for each
+// element.
 __device__ inline Halves ToHalves(float value) {
   uint32_t bits = __float_as_uint(value);
   // Halfway, and the upper half is even: one less stays below.

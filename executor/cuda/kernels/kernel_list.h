@@ -9,7 +9,7 @@
 
 namespace asyra {
 
-// The first one listed that supports the use, or null.
+// Returns the first one listed that supports the use, or null.
 const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 
 namespace cuda {

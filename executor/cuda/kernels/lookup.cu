@@ -13,7 +13,7 @@ __device__ T AllBits(int byte) {
   return value;
 }
 
-// In units of T, of which a row has `units`.
+// Looks up in units of T, of which a row has `units`.
 template <typename T, typename Index>
 __global__ void __launch_bounds__(kThreads)
     LookupKernel(Lookup lookup, Index units, const T* table,

@@ -52,7 +52,7 @@ struct Sum {
   __device__ S Log() const { return isinf(most) ? most : most + log(sum); }
 };
 
-// Over all threads of a block, of use in the first.
+// Sums over all threads of a block; the result is of use in the first.
 template <typename S>
 __device__ Sum<S> OfBlock(Sum<S> mine) {
   __shared__ S most[kWarps], sum[kWarps];

@@ -92,7 +92,7 @@ class MatmulKernel : public CudaKernel {
     auto at = [this](void* data, int64_t element) {
       return static_cast<std::byte*>(data) + element * size_;
     };
-    // Of the result and of a residual, which may be one buffer.
+    // Returns an address in the result or a residual, which may be one buffer.
     auto of_result = [this](void* data, int64_t element) {
       return static_cast<std::byte*>(data) + element * result_size_;
     };

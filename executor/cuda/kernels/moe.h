@@ -32,8 +32,8 @@ inline constexpr int64_t kMostExperts = 12288;
 cudaError_t Route(const Routing& routing, const void* choices, int64_t* rows,
                   cudaStream_t stream);
 
-// All rows of the buffers: those that choices have get their tokens', others
-// zeros. `choices` [routing.rows()] becomes what has each row.
+// Fills all rows of the buffers: those that choices have get their tokens',
+// others zeros. `choices` [routing.rows()] becomes what has each row.
 cudaError_t PutTokens(const Routing& routing, const int64_t* rows,
                       const void* tokens, int64_t row_bytes, int64_t* choices,
                       void* buffers, cudaStream_t stream);

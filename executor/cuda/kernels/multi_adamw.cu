@@ -20,14 +20,14 @@ constexpr int64_t kPiece = int64_t{kThreads} * kRounds* kVector<T>;
 
 struct Tensors {
   int count = 0;
-  // Of each, and the number of all blocks after the last.
+  // First block of each tensor, and the number of all blocks after the last.
   int first_block[kMostAdamWTensors + 1];
   AdamWTensor at[kMostAdamWTensors];
 };
 
-// In f32 within two units in the last place. Exact ones are many instructions:
-// a GPU that computes for long lowers its clock, and then they, not memory, set
-// the pace (3.4 instead of 4.1 TB/s on an H200 at 1450 MHz).
+// Computes in f32 within two units in the last place. Exact ones are many
+// instructions: a GPU that computes for long lowers its clock, and then they,
+// not memory, set the pace (3.4 instead of 4.1 TB/s on an H200 at 1450 MHz).
 __device__ inline float Root(float x) {
   float root;
   asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
@@ -37,8 +37,8 @@ __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Root(double x) { return sqrt(x); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-// What all elements share, in the type that they are computed in: as the host
-// knows it,
+// Values that all elements share, in the type that they are computed in; those
+// that the host knows.
 template <typename W>
 struct Numbers {
   W beta1, beta2, rest1, rest2, log_beta1, log_beta2, eps, decay;
@@ -58,7 +58,7 @@ struct Numbers {
         scale(n.scale) {}
 };
 
-// and with what is data.
+// The same values with those that are data.
 template <typename W>
 struct Step {
   const Numbers<W>& of;
@@ -83,9 +83,9 @@ struct Step {
   }
 };
 
-// Where a thread finds a tensor's values from one of its elements on: pointers
-// are moved once, and a piece's elements lie at constant distances from them.
-// What was loaded from one may be stored to the other.
+// Accessors of a thread to a tensor's values from one of its elements on:
+// pointers are moved once, and a piece's elements lie at constant distances
+// from them. What was loaded from one may be stored to the other.
 
 // A param, plain.
 template <typename T>
@@ -96,7 +96,7 @@ struct Plain {
   __device__ Plain(const AdamWTensor& t, int64_t first)
       : from(static_cast<const T*>(t.param) + first),
         to(static_cast<T*>(t.new_param) + first) {}
-  // Whether vectors of n may be loaded.
+  // Returns whether vectors of n may be loaded.
   static __device__ bool AllowsVectors(int64_t, int) { return true; }
 
   template <int n>
@@ -174,7 +174,7 @@ struct FloatGrads {
   }
 };
 
-// Of a type that is known as it runs.
+// Gradients of a type that is known as it runs.
 struct AnyGrads {
   const void* data;
   Element element;

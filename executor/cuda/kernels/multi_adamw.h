@@ -9,14 +9,14 @@
 
 namespace asyra::cuda {
 
-// What all parameters of an update share.
+// Values that all parameters of an update share.
 struct AdamWNumbers {
   double beta1 = 0, beta2 = 0, log_beta1 = 0, log_beta2 = 0;
   double eps = 0, decay = 0;
   bool in_halves = false;  // params, which are f32 (ir/halves.h)
   Element rate = Element::kF32, step = Element::kI64, scale = Element::kF32;
 };
-// Without a scale gradients are taken as they are.
+// Scalars on the device; without a scale gradients are taken as they are.
 struct AdamWScalars {
   const void *rate = nullptr, *step = nullptr, *scale = nullptr;
 };

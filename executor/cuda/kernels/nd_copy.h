@@ -13,8 +13,8 @@ namespace asyra::cuda {
 
 class NdCopy {
  public:
-  // So many elements in each dimension, of the same type on both sides. The
-  // current GPU's where a kernel has to be compiled.
+  // Copies so many elements in each dimension, of the same type on both sides.
+  // Uses the current GPU where a kernel has to be compiled.
   static absl::StatusOr<NdCopy> Create(const Shape& sizes, const Access& from,
                                        const Access& to, DType dtype);
   absl::Status Enqueue(const void* from, void* to, cudaStream_t stream) const;
@@ -26,7 +26,7 @@ class NdCopy {
     kTranspose,
     kGenerated
   };
-  // How such a copy is done.
+  // Returns how such a copy is done.
   static Kind KindOf(const Shape& sizes, const Access& from, const Access& to);
   Kind kind() const { return kind_; }
 

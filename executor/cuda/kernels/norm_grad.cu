@@ -24,15 +24,15 @@ constexpr int kMostBlocksOfSm = 12;
 __device__ inline float InverseRoot(float x) { return rsqrtf(x); }
 __device__ inline double InverseRoot(double x) { return rsqrt(x); }
 
-// What a row is normalized with, and the means in the gradient.
+// Values that a row is normalized with, and the means in the gradient.
 template <typename S>
 struct RowNumbers {
   S mean = 0, inverse = 0;
   S slope = 0, shift = 0;  // mean(dn n), mean(dn)
 };
 
-// From the sums of squares of x - mean, of dn (x - mean) and of dn; `share` is
-// 1 / size.
+// Finishes a row from the sums of squares of x - mean, of dn (x - mean) and of
+// dn; `share` is 1 / size.
 template <typename S>
 __device__ void FinishRow(const S (&sums)[3], S share, S eps,
                           RowNumbers<S>* row) {
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(Team::kIsWarp ? kWarpRows* kWarp
           result;
     }
   }
-  // What a block has of the sums over rows goes to `partial`.
+  // Sums over rows of a block go to `partial`.
   S* mine = partial + int64_t{blockIdx.x} * p.sums * p.size;
   auto put = [&](S* to, bool adds) {
 #pragma unroll
@@ -307,7 +307,7 @@ int64_t SumBytes(const NormGrad& p) {
   return p.sums * p.size * static_cast<int64_t>(sizeof(S));
 }
 
-// Beside what blocks declare.
+// Returns the shared memory besides what blocks declare.
 template <typename S>
 int64_t MostShared(const Gpu& gpu) {
   return gpu.shared_bytes - 2 * BlockSum<S>::kMost * kWarp * sizeof(S);

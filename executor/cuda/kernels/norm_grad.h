@@ -9,8 +9,8 @@
 
 namespace asyra::cuda {
 
-// Of rows of `size` elements. Sums over rows are f32, or f64 of f64: `sums`
-// of them, for scale and for bias.
+// Gradient of a norm of rows of `size` elements. Sums over rows are f32, or f64
+// of f64: `sums` of them, for scale and for bias.
 struct NormGrad {
   Element element = Element::kF32;
   int64_t rows = 0, size = 0;
@@ -28,7 +28,7 @@ struct NormGrad {
   int64_t workspace_bytes = 0;
 };
 
-// For the current GPU.
+// Plans for the current GPU.
 cudaError_t PlanNormGrad(NormGrad* p);
 
 // `rest` only with has_rest, else null; dbias only where sums is 2. The order

@@ -62,7 +62,7 @@ template <typename Team, typename T, int held, int stages>
 class Pipeline {
  public:
   using Vector = Pack<T, kVector<T>>;
-  // Of `lines` lines a row; `shared` holds stages x lines x held vectors for
+  // Takes `lines` lines a row; `shared` holds stages x lines x held vectors for
   // each thread of the block.
   __device__ Pipeline(void* shared, int lines, int vectors)
       : mine_(static_cast<Vector*>(shared) + threadIdx.x),
@@ -82,11 +82,12 @@ class Pipeline {
                    : "memory");
     }
   }
-  // Ends a row, also one that is not there.
+  // Ends a row, also an absent one.
   static __device__ void Commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
-  // Until all rows but the last `stages` - 2 that were committed are there.
+  // Waits until all rows but the last `stages` - 2 that were committed have
+  // arrived.
   static __device__ void Wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
   }
@@ -120,8 +121,9 @@ __device__ void SumOfWarp(S* value) {
 template <typename S>
 class BlockSum {
  public:
-  // Of `kMost` sums by up to 32 warps, twice: a second call may begin while
-  // threads still read what the first has left.
+  // Sums of one call at most. `shared` holds so many sums by up to 32 warps,
+  // twice: a second call may begin while threads still read what the first has
+  // left.
   static constexpr int kMost = 3;
   __device__ explicit BlockSum(S* shared) : shared_(shared) {}
 

@@ -43,7 +43,7 @@ cudaError_t WithNumber(Element element, Visit visit) {
   }
 }
 
-// Element i of integers or bools.
+// Returns element i of integers or bools.
 __device__ inline int64_t IntegerAt(Element element, const void* data,
                                     int64_t i) {
   if (element == Element::kI64) return static_cast<const int64_t*>(data)[i];
@@ -51,13 +51,13 @@ __device__ inline int64_t IntegerAt(Element element, const void* data,
   return static_cast<const uint8_t*>(data)[i] != 0;
 }
 
-// Whether a grid may have so many blocks in its first dimension. A kernel with
-// another number of them is cudaErrorInvalidConfiguration: 32 bits of it would
-// leave the rest undone without a word.
+// Returns whether a grid may have so many blocks in its first dimension. A
+// kernel with another number of them is cudaErrorInvalidConfiguration: 32 bits
+// of it would leave the rest undone without a word.
 inline bool IsGrid(int64_t blocks) { return blocks <= INT32_MAX; }
 
-// A grid of one thread for each of `count`, at most so many blocks that a
-// thread's own step fits in 32 bits.
+// Returns a grid of one thread for each of `count`, at most so many blocks that
+// a thread's own step fits in 32 bits.
 inline unsigned BlocksFor(int64_t count, int threads) {
   constexpr int64_t kMost = 1 << 20;
   int64_t blocks = (count + threads - 1) / threads;

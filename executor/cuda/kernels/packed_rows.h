@@ -21,7 +21,8 @@ int64_t PackedSortBytes(const PackedRouting& routing);
 cudaError_t PackedSort(const PackedRouting& routing, const void* experts,
                        void* workspace, int32_t* places, int32_t* sources,
                        int32_t* ends, cudaStream_t stream);
-// A row of `row_bytes` for each choice, of the token or choice in its group.
+// Makes a row of `row_bytes` for each choice, of the token or choice in its
+// group.
 cudaError_t PackedDispatch(const PackedRouting& routing, const void* sources,
                            const void* tokens, int64_t row_bytes, void* rows,
                            cudaStream_t stream);
@@ -44,7 +45,7 @@ struct PackedProblem {
   int64_t group_rows() const { return rows / groups; }
   int64_t leads() const { return groups / groups_of_lead; }
 };
-// By ordinary arithmetic, for any element.
+// Compute by ordinary arithmetic, for any element.
 cudaError_t PackedMatmul(const PackedProblem& problem, const void* rows,
                          const void* weights, const void* ends, void* y,
                          cudaStream_t stream);

@@ -14,8 +14,8 @@ struct Segment {
   int64_t begin, end, from, step;
 };
 
-// Along a dimension of `size`, of which the result has `total`, `before` of
-// them ahead of the first.
+// Returns the segments along a dimension of `size`, of which the result has
+// `total`, `before` of them ahead of the first.
 std::vector<Segment> SegmentsOf(std::string_view mode, int64_t before,
                                 int64_t size, int64_t total) {
   int64_t begin = std::clamp<int64_t>(before, 0, total);
@@ -75,7 +75,7 @@ class PadKernel : public CudaKernel {
     return absl::OkStatus();
   }
 
-  // Of all segments of the dimensions from sizes.size() on.
+  // Adds copies of all segments of the dimensions from sizes.size() on.
   absl::Status AddCopies(const std::vector<std::vector<Segment>>& segments,
                          const Shape& from_strides, const Shape& to_strides,
                          DType dtype, const Shape& sizes, const Access& from,

@@ -9,7 +9,7 @@
 
 namespace asyra::cuda {
 
-// Along the middle of [outer, size, inner]; floats in double.
+// A scan along the middle of [outer, size, inner]; floats in double.
 struct Scan {
   Element element = Element::kF32;
   int64_t outer = 1, size = 0, inner = 1;

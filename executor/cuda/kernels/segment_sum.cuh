@@ -30,7 +30,7 @@ struct SegmentList {
   int count[2][kWindows * kSegmentWarps];  // found by window and warp
 };
 
-// The row here that update i goes to; -1: none.
+// Returns the row here that update i goes to; -1: none.
 __device__ inline int SegmentOf(const SliceIndexing& p, const void* indices,
                                 int64_t i) {
   if (i >= p.count) return -1;
@@ -41,8 +41,8 @@ __device__ inline int SegmentOf(const SliceIndexing& p, const void* indices,
   return row >= 0 && row < dim.size ? static_cast<int>(row) : -1;
 }
 
-// For the 64 counts of a step, those before entry 2 lane and 2 lane + 1 of each
-// lane, and their sum.
+// Sums the 64 counts of a step; `before` gets the sums before entry 2 lane and
+// 2 lane + 1 of each lane.
 __device__ inline int CountsBefore(const int* counts, int (&before)[2]) {
   static_assert(kWindows * kSegmentWarps == 2 * kWarp);
   int lane = threadIdx.x % kWarp;
@@ -118,7 +118,7 @@ __device__ void AddListed(const SegmentList& list, int first, unsigned bits,
   }
 }
 
-// Whether entry k of the list is the first one of its row.
+// Returns whether entry k of the list is the first one of its row.
 __device__ inline bool IsFirstOfRow(const SegmentList& list, int k) {
   int lane = threadIdx.x % kWarp, row = list.row[k];
   for (int e = 0; e < k; e += kWarp) {

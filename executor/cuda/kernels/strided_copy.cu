@@ -12,7 +12,8 @@ constexpr int kEach = 4;
 constexpr int kBlocksAside = 2;
 constexpr int kSharedBytesOfOthers = 32 << 10;
 
-// In units of T, which divides every number of `copy`. Index counts them all.
+// Copies in units of T, which divides every number of `copy`. Index counts them
+// all.
 template <typename T, typename Index>
 __global__ void StridedCopyKernel(StridedCopy copy, Index units, const T* from,
                                   T* to) {

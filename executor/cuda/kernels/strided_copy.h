@@ -17,7 +17,7 @@ struct StridedCopy {
   int64_t to_block = 0, to_outer = 0, to_middle = 0;
 };
 
-// Whether both sides are contiguous, in the same order.
+// Returns whether both sides are contiguous, in the same order.
 bool IsPlain(const StridedCopy& copy);
 
 enum class CopyPace : uint8_t {

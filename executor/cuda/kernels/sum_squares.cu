@@ -18,7 +18,7 @@ constexpr int kVector = 16 / sizeof(T);
 
 struct Tensors {
   int count = 0;
-  // Of each, and the number of all blocks after the last.
+  // First block of each tensor, and the number of all blocks after the last.
   int first_block[kMostTensors + 1];
   SquaredTensor at[kMostTensors];
 };

@@ -16,7 +16,7 @@ struct SquaredTensor {
   int64_t count = 0;
 };
 
-// Of the workspace, for tensors of these elements and counts.
+// Returns the bytes of the workspace for tensors of these elements and counts.
 int64_t SumSquaresBytes(const SquaredTensor* tensors, int count);
 
 // The sum is f64 and all tensors are, if the first one is, or f32 and none is.

@@ -19,7 +19,7 @@ struct Candidate {
   int64_t index;  // -1: none
 };
 
-// Whether a comes first.
+// Returns whether `a` comes first.
 template <typename W>
 __device__ bool Before(const Candidate<W>& a, const Candidate<W>& b,
                        bool largest, bool last) {

@@ -45,7 +45,7 @@ GeneratedUse CrossEntropy(const KernelUse& use) {
   return {e, loop};
 }
 
-// Operands in their order: like the parameter, or one number for all.
+// Operands in their order: like the parameter, or one scalar for all.
 struct Update {
   Expression e;
   Loop loop;

@@ -234,7 +234,8 @@ __device__ __forceinline__ void Put(uint32 to, float low, float high) {
 #endif
 }
 
-// The address of a row of the tile in the result; null: the tile lacks it.
+// Returns the address of a row of the tile in the result; null: the tile lacks
+// it.
 __device__ __forceinline__ uint8* RowOf(const Params& p, const Tile& tile,
                                         int own) {
 #if WGRAD

@@ -19,8 +19,8 @@ int64_t RangeLength(T start, T limit, T step) {
   return count < 1e12 ? std::max<int64_t>(static_cast<int64_t>(count), 0) : -1;
 }
 
-// Which elements of the last two dimensions are on or above (below) the k-th
-// diagonal.
+// Marks which elements of the last two dimensions are on or above (below) the
+// k-th diagonal.
 absl::StatusOr<Value> KeepMask(Node& node, bool upper, int64_t k) {
   const Type& type = node.type();
   int64_t rows = type.size(type.rank() - 2),

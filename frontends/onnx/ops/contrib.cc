@@ -108,7 +108,7 @@ absl::Status EmbedLayerNormalization(Node& node) {
   }
   ASYRA_RETURN_IF_ERROR(node.SetOutput(2, sum));
   if (node.WantsOutput(1)) {
-    // How many tokens each sequence has; 0 without a mask, as ONNX Runtime
+    // The count of tokens of each sequence; 0 without a mask, as ONNX Runtime
     // leaves it.
     absl::StatusOr<Value> count =
         graph.Broadcast(graph.Scalar(0, DType::kI32), {node.type().size(0)});

@@ -271,7 +271,7 @@ absl::Status MultiHeadAttention(Node& node) {
 absl::Status ContribRotaryEmbedding(Node& node) {
   Graph& graph = node.graph();
   ASYRA_RETURN_IF_ERROR(RefuseAttr(node, "is_packed_batching"));
-  // Its meaning is not documented, and ONNX Runtime's kernels ignore it.
+  // The meaning is not documented, and ONNX Runtime's kernels ignore it.
   double scale = node.Float("scale", 1);
   if (scale != 1) return Unimplemented("scale is {:g}", scale);
   int64_t heads = node.Int("num_heads", 0);
@@ -289,7 +289,7 @@ absl::Status ContribRotaryEmbedding(Node& node) {
   if (node.rank() == 4) {
     x = SwapHeads(node, node.In(0));
   } else if (node.rank() == 3) {
-    // Without a number of heads, the whole head is rotated.
+    // Without a count of heads, the whole head is rotated.
     if (heads == 0 && columns > 0) heads = node.type().size(2) / (2 * columns);
     x = SplitHeads(node, node.In(0), heads, "the input");
   }

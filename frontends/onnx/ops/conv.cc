@@ -226,7 +226,7 @@ absl::Status AveragePool(Node& node) {
   Value one = graph.Scalar(1, node.dtype());
   ASYRA_ASSIGN_OR_RETURN(Value w, graph.Broadcast(one, ones));
   ASYRA_ASSIGN_OR_RETURN(Value sum, graph.Add("conv", {x, w}, windows.Attrs()));
-  // How many elements each window has; what ceil_mode added never counts.
+  // The count of elements of each window; what ceil_mode added never counts.
   asyra::Shape plane = planes;
   plane[0] = 1;
   Windows inside = windows;

@@ -106,7 +106,7 @@ class GroupQuery {
     return absl::OkStatus();
   }
 
-  // How many keys each sequence has already. If the queries are the whole
+  // Reads how many keys each sequence has already. If the queries are the whole
   // sequence, it is the first step, and existing buffers are still empty.
   // Shorter sequences are padded on the right, where no valid query looks.
   absl::Status ReadLengths() {
@@ -200,8 +200,8 @@ class GroupQuery {
                               : graph_.Elementwise("add", {index, start});
   }
 
-  // Of the first step, the position of the first token of the first sequence
-  // stands for all.
+  // Returns the position of the first token of the first sequence, which stands
+  // for all in the first step.
   absl::StatusOr<Value> FirstPosition() {
     Value all = node_.In(kPositions);
     if (!IsInteger(all.dtype()) || all.type().num_elements() == 0) {
@@ -264,7 +264,7 @@ class GroupQuery {
 
   Value Zero(const Value& like) { return graph_.Scalar(0, like.dtype()); }
 
-  // Which of index [B, T] are less than `end`, as [B, T, 1, 1].
+  // Marks which of index [B, T] are less than `end`, as [B, T, 1, 1].
   absl::StatusOr<Value> Below(const Value& index, int64_t end) {
     ASYRA_ASSIGN_OR_RETURN(Value below,
                            graph_.Elementwise("less", {index, Integer(end)}));

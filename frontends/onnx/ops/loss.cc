@@ -90,7 +90,8 @@ absl::Status CheckLabels(const Node& node) {
 
 }  // namespace
 
-// Of scores [N, C, ...] and labels [N, ...]; output 1 is their log_softmax.
+// Imports the loss of scores [N, C, ...] and labels [N, ...]; output 1 is their
+// log_softmax.
 absl::Status SoftmaxCrossEntropyLoss(Node& node) {
   ASYRA_RETURN_IF_ERROR(CheckLabels(node));
   Graph& graph = node.graph();

@@ -29,8 +29,8 @@ absl::Status Gemm(Node& node) {
   return node.Return(graph.Elementwise("add", {matmul, bias}));
 }
 
-// As in NumPy, a vector is a row on the left, a column on the right, and the
-// dimension it gains is dropped from the result.
+// Imports a matmul as in NumPy: a vector is a row on the left, a column on the
+// right, and the dimension it gains is dropped from the result.
 absl::Status MatMul(Node& node) {
   Graph& graph = node.graph();
   Value lhs = node.In(0), rhs = node.In(1);

@@ -17,8 +17,8 @@ absl::StatusOr<Value> WithOneRow(Node& node) {
   return node.graph().Reshape(node.In(0), shape);
 }
 
-// Whether a scale has one number for each element of a row, and the rows begin
-// at dimension `dim`.
+// Returns whether a scale has one scalar for each element of a row, and the
+// rows begin at dimension `dim`.
 bool IsRow(const asyra::Shape& scale, const asyra::Shape& x, int dim) {
   int missing = static_cast<int>(x.size()) - static_cast<int>(scale.size());
   for (int i = 0; i < static_cast<int>(x.size()); ++i) {

@@ -14,7 +14,7 @@ struct Interpolation {
   bool exclude_outside = false;
 };
 
-// Where result i is among the elements.
+// Returns the place of result i among the elements.
 double Coordinate(const Interpolation& form, int64_t i, int64_t in, int64_t out,
                   double scale) {
   auto x = static_cast<double>(i);

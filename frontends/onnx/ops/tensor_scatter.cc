@@ -24,8 +24,8 @@ absl::StatusOr<Value> MoveDim(Node& node, const Value& value, int dim,
   return node.graph().Transpose(value, back ? inverse : perm);
 }
 
-// How far behind the first written row each row of the cache is, [B, T];
-// negative in front of it, unless the cache is a ring.
+// Returns how far behind the first written row each row of the cache is, [B,
+// T]; negative in front of it, unless the cache is a ring.
 absl::StatusOr<Value> Distance(Node& node, int64_t batch, int64_t rows,
                                bool circular) {
   Graph& graph = node.graph();

@@ -17,7 +17,7 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kMostChunks = 64;
-// What is this much smaller than the logits may be whole.
+// Values smaller than the logits by this factor may be whole.
 constexpr int64_t kSmaller = 4;
 
 bool IsLoss(const Op& op) {
@@ -29,8 +29,9 @@ bool IsLossGradient(const Op& op) {
   return op.def->name == "cross_entropy_parts_grad";
 }
 
-// What runs chunk by chunk: from the head's matmul to the matmuls and sums that
-// read the gradient of its logits; to the loss, where there is no gradient.
+// The ops that run chunk by chunk: from the head's matmul to the matmuls and
+// sums that read the gradient of its logits; to the loss, where there is no
+// gradient.
 struct Head {
   std::vector<bool> ops;
   std::vector<int> last;  // ops that no other of them reads, in their order
@@ -51,7 +52,7 @@ class HeadFinder {
     std::optional<int> first;
     for (int loss : losses) {
       std::optional<int> matmul = MatmulBefore(loss);
-      // Those of several outputs would need chunks of their own.
+      // Losses of several outputs would need chunks of their own.
       if (!matmul.has_value() || first.value_or(*matmul) != *matmul) {
         return std::nullopt;
       }
@@ -80,7 +81,8 @@ class HeadFinder {
     return WorkOf(OpUse(program_, program_.ops[op]), program_.mesh).matrix;
   }
 
-  // The op that the logits come from, through what changes their form alone.
+  // Returns the op that the logits come from, through what changes their form
+  // alone.
   std::optional<int> MatmulBefore(int loss) const {
     int op = loss;
     do {
@@ -90,8 +92,9 @@ class HeadFinder {
     return op;
   }
 
-  // The first ops on each way from a gradient of logits that give something
-  // much smaller, as the gradients of the hidden states, of weight and bias.
+  // Adds the first ops on each way from a gradient of logits that give
+  // something much smaller, as the gradients of the hidden states, of weight
+  // and bias.
   void AddEndsAfter(int gradient, std::vector<int>* ends) const {
     const int64_t bytes = ResultBytes(gradient);
     std::vector<int> open = {gradient};
@@ -112,7 +115,7 @@ class HeadFinder {
     }
   }
 
-  // Of a device.
+  // Returns the bytes of the op's results on a device.
   int64_t ResultBytes(int op) const {
     int64_t bytes = 0;
     for (ValueId result : program_.ops[op].results) {
@@ -121,7 +124,7 @@ class HeadFinder {
     return bytes;
   }
 
-  // By value: whether one of these ops gives it.
+  // Returns, by value, whether one of these ops gives it.
   std::vector<bool> ResultsOf(const std::vector<int>& ops) const {
     std::vector<bool> is_result(program_.values.size(), false);
     for (int op : ops) {
@@ -143,8 +146,8 @@ class HeadFinder {
   DefUse def_use_;
 };
 
-// The ops with all that leads to the head's last results of one chunk before
-// what only the next ones need.
+// Orders the ops with all that leads to the head's last results of one chunk
+// before what only the next ones need.
 void OrderByChunk(const Head& head, TiledProgram* tiled) {
   Program& program = tiled->program;
   DefUse def_use(program);
@@ -180,7 +183,7 @@ void OrderByChunk(const Head& head, TiledProgram* tiled) {
   program.ops = std::move(order);
 }
 
-// Along the batch, or else the sequence.
+// Plans tiles along the batch, or else the sequence.
 absl::StatusOr<TilePlan> PlanOfHead(const Program& program,
                                     const TilePlanner& planner,
                                     const Head& head) {

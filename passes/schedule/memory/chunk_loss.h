@@ -20,10 +20,10 @@
 
 namespace asyra {
 
-// Of a local program. Options: chunks (int, default 4), of the batch if it
-// divides by them on each device, else of the sequence. A program without a
-// loss of logits stays as it is. Errors: neither dimension divides, or an op in
-// between needs all tokens; it is named.
+// Runs the loss of a local program in chunks. Options: chunks (int, default 4),
+// of the batch if it divides by them on each device, else of the sequence. A
+// program without a loss of logits stays as it is. Errors: neither dimension
+// divides, or an op in between needs all tokens; it is named.
 absl::StatusOr<bool> ChunkLoss(Program& program, const PassOptions& options,
                                PassContext& context);
 

@@ -32,7 +32,7 @@ int64_t BytesOutside(const Program& program) {
   return bytes;
 }
 
-// What the device has for an arena, at least 1; 0: any number.
+// Returns the bytes that the device has for an arena, at least 1; 0: no limit.
 absl::StatusOr<int64_t> RoomBytes(const Program& program,
                                   const PassOptions& options,
                                   const PassContext& context) {

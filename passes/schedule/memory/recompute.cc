@@ -48,7 +48,7 @@ class Recomputer {
   }
 
  private:
-  // Dropped ops that read inputs only, and views of what they make.
+  // Finds dropped ops that read inputs only, and views of what they make.
   void FindLate() {
     late_.assign(from_.ops.size(), false);
     for (size_t i = 0; i < from_.ops.size(); ++i) {
@@ -72,7 +72,7 @@ class Recomputer {
     return builder_.Copy(from_, op, &map_);
   }
 
-  // A late value, if it was not made yet.
+  // Makes a late value, if it was not made yet.
   absl::Status Make(ValueId value) {
     if (map_[value] != kNoValue) return absl::OkStatus();
     return CopyForward(def_use_.def[value]);
@@ -94,14 +94,14 @@ class Recomputer {
     return absl::OkStatus();
   }
 
-  // Whether an op of forward keeps its results for what comes after.
+  // Returns whether an op of forward keeps its results for what comes after.
   bool Keeps(int op) const {
     return stash_.IsBetweenLayers(op) || IsConstant(from_.ops[op]) ||
            (stash_.IsKept(op) && !dropped_.contains(op));
   }
 
-  // What an op after forward reads instead of `value`: its own copy of what is
-  // not kept.
+  // Returns the value that an op after forward reads instead of `value`: its
+  // own copy of what is not kept.
   absl::StatusOr<ValueId> AfterForward(ValueId value) {
     int producer = def_use_.def[value];
     if (producer < 0 || !stash_.IsForward(producer)) return map_[value];

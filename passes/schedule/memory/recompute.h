@@ -19,26 +19,27 @@
 
 namespace asyra {
 
-// A program in which the results of `dropped` (ops that stash.IsKept) are no
-// longer read after forward: before the first reader there, a copy of the op,
-// named "X.again", makes them from what is kept. What it reads that is not kept
-// is computed again as well, back to inputs, kept values and those between
-// layers. One of `dropped` that reads inputs only, such as a parameter in the
-// model's type, is made right before its first reader in forward.
+// Returns a program in which the results of `dropped` (ops that stash.IsKept)
+// are no longer read after forward: before the first reader there, a copy of
+// the op, named "X.again", makes them from what is kept. What it reads that is
+// not kept is computed again as well, back to inputs, kept values and those
+// between layers. One of `dropped` that reads inputs only, such as a parameter
+// in the model's type, is made right before its first reader in forward.
 //
 // The copies are the same ops on the same operands: results stay equal bit for
 // bit.
 absl::StatusOr<Program> RecomputeOps(const Program& program, const Stash& stash,
                                      const std::set<int>& dropped);
 
-// Whether the op is such a copy, by its name; in any later stage.
+// Returns whether the op is such a copy, by its name; in any later stage.
 bool IsComputedAgain(const Program& program, const Op& op);
 
-// The ops of the classes called so.
+// Returns the ops of the classes of these names.
 std::set<int> OpsOfClasses(const Stash& stash,
                            const std::vector<std::string>& names);
 
-// The names in the text (name_list.h), or those of all classes for "all".
+// Returns the names in the text (name_list.h), or those of all classes for
+// "all".
 // Errors: a name that no class has, with the largest that there are.
 absl::StatusOr<std::vector<std::string>> ReadStashNames(const std::string& text,
                                                         const Stash& stash);

@@ -40,8 +40,8 @@ void Stash::FindKept() {
   }
 }
 
-// At the same place in each layer, the last one included: the next reads it
-// there, or what comes after all layers does.
+// Finds values at the same place in each layer, the last one included: the next
+// layer reads them there, or what comes after all layers does.
 void Stash::FindBetweenLayers() {
   for (const Repeat& repeat : FindRepeats(program_)) {
     if (repeat.count < 2) continue;

@@ -1,5 +1,6 @@
-// What a training step keeps from its forward part for the gradients: the
-// stash, most of the memory of a step after parameters and their states.
+// The values that a training step keeps from its forward part for the
+// gradients: the stash, most of the memory of a step after parameters and their
+// states.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace asyra {
 
-// Results of ops that have one name but for its numbers, as those of all layers
+// Results of ops that have one name but for its digits, as those of all layers
 // do.
 struct StashClass {
   std::string name;      // StarName (simulator/report/text.h): "layer*.swiglu"
@@ -18,26 +19,28 @@ struct StashClass {
   int64_t bytes = 0;     // of a device, all together
 };
 
-// Of a local program. Without a loss (attach_loss.h) nothing is forward.
+// The stash of a local program. Without a loss (attach_loss.h) nothing is
+// forward.
 class Stash {
  public:
   explicit Stash(const Program& program);
 
-  // Whether the loss depends on the op.
+  // Returns whether the loss depends on the op.
   bool IsForward(int op) const { return forward_[op]; }
-  // Whether it is forward, no view, and what it makes is read after forward,
-  // itself or through views.
+  // Returns whether the op is forward, no view, and its results are read after
+  // forward, directly or through views.
   bool IsKept(int op) const { return kept_[op]; }
-  // Whether a layer hands it on to the next (repeats.h). Such values are what
-  // others are computed again from.
+  // Returns whether a layer hands the op's results on to the next (repeats.h).
+  // Others are computed again from such values.
   bool IsBetweenLayers(int op) const { return between_layers_[op]; }
 
-  // What may be computed again instead of kept, the largest first: all but
-  // constants and what is between layers.
+  // Returns the values that may be computed again instead of kept, the largest
+  // first: all but constants and those between layers.
   const std::vector<StashClass>& classes() const { return classes_; }
 
  private:
-  // The forward op that makes `value` or what it is a view of; -1: none.
+  // Returns the forward op that makes `value` or the value it is a view of; -1:
+  // none.
   int Source(ValueId value) const;
   void FindKept();
   void FindBetweenLayers();

@@ -15,15 +15,16 @@ namespace asyra {
 // The largest relative noise of a cost.
 inline constexpr double kCostNoise = 0.1;
 
-// `op_costs` of the program, each times a factor within 1 +- kCostNoise. It
-// depends on the seed and the op's definition (and its axes if it
-// communicates), so that all ops of a kind have the same noise, in any program.
+// Returns `op_costs` of the program, each times a factor within 1 +-
+// kCostNoise. It depends on the seed and the op's definition (and its axes if
+// it communicates), so that all ops of a kind have the same noise, in any
+// program.
 std::vector<OpCost> NoisyCosts(const Program& program,
                                absl::Span<const OpCost> op_costs,
                                uint64_t seed);
 
-// Whether `after`, issued in `order`, is no slower than `before` in its own
-// order, in each of several noise samples.
+// Returns whether `after`, issued in `order`, is no slower than `before` in its
+// own order, in each of several noise samples.
 bool IsRobustToNoise(const CostedProgram& before, const CostedProgram& after,
                      absl::Span<const int> order);
 

@@ -37,7 +37,8 @@ class Holder {
     }
   }
 
-  // Of computation, of one layer: of the most frequent matmul.
+  // Returns the time of computation of one layer: per op of the most frequent
+  // class of matmul.
   double LayerUs() const {
     std::vector<int> classes = OpClasses(program_);
     std::vector<int> members(program_.ops.size(), 0);
@@ -53,7 +54,7 @@ class Holder {
     return sum_us / most;
   }
 
-  // How many are held.
+  // Holds collectives and returns their number.
   int Hold(double window_us) {
     window_us_ = window_us;
     int count = 0;
@@ -73,8 +74,9 @@ class Holder {
     return count;
   }
 
-  // In an order in which held ops come after what they wait for, and waits
-  // that free memory no more than the window behind the collective.
+  // Returns the ops in an order in which held ops come after what they wait
+  // for, and waits that free memory no more than the window behind the
+  // collective.
   std::vector<Op> Ordered() {
     LeaveWhatReadsHeld();
     std::vector<Op> ops;
@@ -92,7 +94,7 @@ class Holder {
  private:
   double EndUs(int op) const { return start_us_[op] + op_costs_[op].time_us; }
 
-  // Whether more is alive after the op than before it.
+  // Returns whether more is alive after the op than before it.
   bool Grows(int i) const {
     const Op& op = program_.ops[i];
     int64_t made = 0, freed = 0;
@@ -110,7 +112,7 @@ class Holder {
 
   bool IsFree(int op) const { return op_costs_[op].is_free(); }
 
-  // Of its results, through waits and views.
+  // Returns the first reader of its results, through waits and views.
   int FirstReader(int i) const {
     int first = -1;
     for (ValueId result : program_.ops[i].results) {
@@ -122,7 +124,8 @@ class Holder {
     return first;
   }
 
-  // The last op of computation on the longest way to `op` that ends by then.
+  // Returns the last op of computation on the longest way to `op` that ends by
+  // then.
   int ChainBefore(int op, double by_us) const {
     for (op = chain_[op]; op >= 0; op = chain_[op]) {
       bool computes = !IsFree(op) && !program_.ops[op].start;
@@ -162,7 +165,7 @@ class Holder {
     }
   }
 
-  // The time of computation so far, in the order of the text.
+  // Adds up the time of computation so far, in program order.
   void Passes(int i) {
     const Op& op = program_.ops[i];
     if (!op.start) {
@@ -191,8 +194,8 @@ class Holder {
   std::vector<bool> is_input_;    // by value
   std::vector<double> start_us_;  // by op, at the earliest
   std::vector<int> chain_;  // by op, what it waits for longest; -1: nothing
-  // By op, what comes behind it in the text: what waits for it, and what could
-  // start with the step.
+  // Ops that come behind an op in program order, by op: those that wait for it,
+  // and those that could start with the step.
   std::vector<std::vector<int>> held_, moved_;
   std::vector<bool> waits_;  // is held, or is free and reads what is
   std::vector<bool> emitted_;

@@ -84,9 +84,9 @@ void ListScheduler::FindEdges() {
   after_ = FlatLists(after);
 }
 
-// As the simulator has them (ir/memory/buffer_map.h). In whatever order ops
-// will be issued, any wait may be the first for its start, so all of them read
-// its operands.
+// Finds the buffers as the simulator has them (ir/memory/buffer_map.h). In
+// whatever order ops will be issued, any wait may be the first for its start,
+// so all of them read its operands.
 void ListScheduler::FindBuffers() {
   const Program& program = costed_.program();
   constexpr int kResident = -1;
@@ -129,14 +129,14 @@ void ListScheduler::FindBuffers() {
   reads_ = FlatLists(reads);
 }
 
-// What may start next on one server: ops that are ready by a time that only
-// grows, by priority, and those that are ready later, by time.
+// The ops that may start next on one server: ops that are ready by a time that
+// only grows, by priority, and those that are ready later, by time.
 class ListQueue {
  public:
   struct Entry {
     double priority = 0, ready_us = 0;
     int op = 0;
-    // Whether it goes before `other`, both being ready.
+    // Returns whether it goes before `other`, both being ready.
     bool Before(const Entry& other) const {
       return priority != other.priority ? priority > other.priority
                                         : op < other.op;
@@ -148,7 +148,8 @@ class ListQueue {
     std::push_heap(later_.begin(), later_.end(), ReadyLater);
   }
 
-  // When one can start if the server is free at that time; never: kNever.
+  // Returns when one can start if the server is free at that time; never:
+  // kNever.
   double FirstUs(double free_us) const {
     double first = later_.empty() ? kNever : later_.front().ready_us;
     if (!ready_.empty() && latest_us_ <= free_us) return free_us;
@@ -170,8 +171,8 @@ class ListQueue {
     }
   }
 
-  // Those taken into account, in no order but that the first has the highest
-  // priority.
+  // Returns the entries that are ready, in no order but that the first has the
+  // highest priority.
   absl::Span<const Entry> ready() const { return ready_; }
 
   int Take(size_t index) {
@@ -235,7 +236,7 @@ class ListRun {
   }
 
  private:
-  // The server that can act first acts.
+  // Lets the server act that can act first.
   bool TakeNext() {
     int best = -1;
     double when = kNever;
@@ -263,7 +264,7 @@ class ListRun {
 
   int64_t Made(int op) const { return s_.made_bytes_[op]; }
 
-  // Of what no other op is still to read.
+  // Returns the bytes of the buffers that no other op is still to read.
   int64_t Freed(int op) const {
     int64_t bytes = 0;
     for (int b : s_.reads_[op]) {
@@ -277,9 +278,9 @@ class ListRun {
            live_bytes_ + Made(op) <= options_.memory_bytes;
   }
 
-  // Of what is ready, one that fits and has the highest priority; where none
-  // fits, the one after which least is alive: a weight gradient that is the
-  // last to read its operands goes before what makes more.
+  // Chooses the ready op that fits and has the highest priority; if none fits,
+  // the one after which least is alive: a weight gradient that is the last to
+  // read its operands goes before what makes more.
   size_t Choose(absl::Span<const ListQueue::Entry> ready) const {
     if (Fits(ready[0].op)) return 0;
     size_t best = 0;
@@ -358,7 +359,8 @@ class ListRun {
     }
   }
 
-  // After what it depends on: free ops are emitted when they are needed.
+  // Emits an op after what it depends on: free ops are emitted when they are
+  // needed.
   void Emit(int op) {
     if (emitted_[op]) return;
     emitted_[op] = 1;
@@ -374,8 +376,8 @@ class ListRun {
   std::vector<char> emitted_;       // by op
   std::vector<ListQueue> queues_;   // by server
   std::vector<double> free_at_us_;  // by server
-  // Where the window begins, what waits outside of it, a heap, and when it last
-  // moved.
+  // The begin of the window, the ops that wait outside of it (a heap), and the
+  // time when it last moved.
   int first_left_ = 0;
   std::vector<int> outside_;
   double done_us_ = 0;

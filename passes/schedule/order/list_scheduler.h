@@ -17,7 +17,7 @@
 namespace asyra {
 
 struct ListOptions {
-  // How long a free stream may wait for an op of higher priority.
+  // The longest wait of a free stream for an op of higher priority.
   double lookahead_us = 0;
   // Factor on the time of collectives.
   double collective_stretch = 1;
@@ -26,7 +26,7 @@ struct ListOptions {
   double collective_lookahead = 0;
   // Added to the priority of each op, in us of bottom level; empty: nothing.
   absl::Span<const double> bias = {};
-  // By op, when it may start at the earliest; empty: at once.
+  // The earliest start by op; empty: at once.
   absl::Span<const double> release_us = {};
   // Bytes of results alive at once, beyond what is resident: ops that would
   // take more are put off as long as others can run. 0: any.
@@ -38,10 +38,10 @@ struct ListOptions {
   int window = 0;
 };
 
-// Whether an op has a place of its own on its stream: all that cost something,
-// and upper halves of params. On those collectives wait that gather params;
-// without a place all of them would be ready at the beginning, and in the way
-// of others.
+// Returns whether an op takes a place on its stream: ops that cost something
+// do, and upper halves of params. Collectives that gather params wait for
+// these; without a place all such collectives would be ready at the beginning,
+// and in the way of others.
 bool HasPlace(const Op& op, const OpCost& cost);
 
 // Data shared by all runs over one program, which must outlive it.
@@ -55,8 +55,8 @@ class ListScheduler {
   std::vector<int> Run(const ListOptions& options = {}) const;
 
   const CostedProgram& costed() const { return costed_; }
-  // The bottom level of each op: from its start to the end of the program,
-  // along its data.
+  // Returns the bottom level of each op: from its start to the end of the
+  // program, along its data.
   absl::Span<const double> bottom_level_us() const { return bottom_level_us_; }
 
  private:
@@ -69,7 +69,8 @@ class ListScheduler {
   const CostedProgram& costed_;
   FlatLists before_, after_;  // by op
   std::vector<double> bottom_level_us_;
-  // To the next collective along its data, or to the end of the program.
+  // The time to the next collective along its data, or to the end of the
+  // program.
   std::vector<double> to_collective_us_;
   std::vector<int> server_;  // by op: the stream it occupies; -1: free
   int servers_ = 0;

@@ -52,7 +52,7 @@ class MovedClasses {
   }
 
   int count() const { return static_cast<int>(keys_.size()); }
-  // Of class and lane.
+  // Returns the key of a class and lane.
   ClassKey KeyOf(int number) const { return keys_[number]; }
   int lanes() const { return lanes_.count; }
   int LaneOf(int op) const { return lanes_.of_op[op]; }
@@ -100,7 +100,7 @@ class Search {
   }
 
  private:
-  // Of a unit interval.
+  // Draws from the unit interval.
   double Random() { return random_.Word(drawn_++) * 0x1p-32; }
 
   ReplayOptions TimeAlone(double limit_us = kAnyUs) const {
@@ -110,8 +110,8 @@ class Search {
     return replay;
   }
 
-  // Its makespans summed up over samples of cost noise, or something above the
-  // limit if they are more.
+  // Returns the order's makespans summed up over samples of cost noise, or
+  // something above the limit if they are more.
   double NoisyUs(const std::vector<int>& order, double limit_us) {
     if (noisy_.empty()) AddNoise();
     double sum = 0;
@@ -131,7 +131,8 @@ class Search {
     }
   }
 
-  // Whether an order that is faster than the best is so under cost noise too.
+  // Returns whether an order that is faster than the best is so under cost
+  // noise too.
   bool IsSteady(const std::vector<int>& order) {
     if (!noisy_us_.has_value()) {
       noisy_us_ = NoisyUs(result_.best.order, kAnyUs);
@@ -218,15 +219,15 @@ class Search {
     return Try("search", scheduler_.Run(list));
   }
 
-  // What results may take of the budget.
+  // Returns the bytes that results may take of the budget.
   int64_t ResultBytes() const {
     if (options_.memory_bytes == 0) return 0;
     return std::max<int64_t>(
         1, options_.memory_bytes - ResidentBytes(costed_.program()));
   }
 
-  // The critical path of one lane through one layer, roughly: what most classes
-  // have once.
+  // Returns the critical path of one lane through one layer, roughly: what most
+  // classes have once.
   double LayerUs() const {
     double longest = 0;
     for (double us : scheduler_.bottom_level_us())
@@ -249,7 +250,7 @@ class Search {
     }
   }
 
-  // The rule with the classes of this program, by number.
+  // Returns the rule with the classes of this program, by number.
   OrderRule OwnClasses(OrderRule rule) {
     std::vector<ClassPriority> given = std::move(rule.classes);
     rule.classes.clear();
@@ -284,7 +285,7 @@ class Search {
   }
 
   void TryRules() {
-    // In layers.
+    // Times in layers.
     struct Between {
       double stagger, lead, collective_lookahead;
     };
@@ -306,9 +307,9 @@ class Search {
     }
   }
 
-  // What is ready long before it is needed fills gaps, and keeps memory until
-  // then; so does what is put off. Narrow windows fit where the order of the
-  // program does.
+  // Tries windows. An op that is ready long before it is needed fills gaps, and
+  // keeps memory until then; so does one that is put off. Narrow windows fit
+  // where program order does.
   void TryWindows() {
     if (std::exchange(windows_tried_, true)) return;
     for (int window : {256, 128, 64, 32, 16, 8, 4}) {

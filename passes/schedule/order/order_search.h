@@ -18,17 +18,19 @@ struct NamedOrder {
   std::vector<int> order;  // as Replay takes it
 };
 
-// What schedules are judged by.
+// The criteria by which schedules are judged.
 struct Merit {
   double makespan_us = 0;
   int64_t peak_bytes = 0;
   bool fits = true;  // the memory budget
 
-  // Among what fits the budget the faster, otherwise the smaller.
+  // Returns whether this is better: among what fits the budget the faster,
+  // otherwise the smaller.
   bool BetterThan(const Merit& other) const;
 };
 
-// Of a class of ops: those that are equal, read equal ops, and lie in one lane.
+// The priority of a class of ops: those that are equal, read equal ops, and lie
+// in one lane.
 struct ClassPriority {
   ClassKey key;
   double gain_us = 0;
@@ -39,9 +41,9 @@ struct ClassPriority {
 struct OrderRule {
   double lookahead_us = 0;
   double stretch = 1;  // of collectives
-  // By which each lane is ahead of the next, from the beginning on.
+  // The time by which each lane is ahead of the next, from the beginning on.
   double stagger_us = 0;
-  // The same, but only where both could go on.
+  // The same time, but only where both could go on.
   double lead_us = 0;
   double collective_lookahead = 0;  // ListOptions::collective_lookahead
   int window = 0;                   // ListOptions::window
@@ -52,22 +54,23 @@ struct OrderRule {
 inline constexpr int kMostSearchSteps = 10'000'000;
 
 struct OrderSearchOptions {
-  // How many orders may be simulated, the seeds always. The result depends on
-  // it and on the program alone, not on the machine that searches.
+  // The number of orders that may be simulated, the seeds always. The result
+  // depends on it and on the program alone, not on the machine that searches.
   int steps = 300;
   int64_t memory_bytes = 0;  // the peak must not pass it; 0: any
   uint64_t seed = 1;
-  // Only orders that take no longer are looked for, beside the first seed.
+  // The longest makespan of orders that are looked for, beside the first seed.
   double limit_us = std::numeric_limits<double>::infinity();
-  // What orders are judged by: `contention` and `launch_scale`.
+  // The options under which orders are judged: `contention` and `launch_scale`.
   ReplayOptions replay;
-  // To begin with, after the seeds. They may be of a program with other layers
-  // or attributes: a class is the one with its exact key, or else the next one
-  // with a similar key (OrderSearchResult::lost).
+  // The rules to begin with, after the seeds. They may be of a program with
+  // other layers or attributes: a class is the one with its exact key, or else
+  // the next one with a similar key (OrderSearchResult::lost).
   std::vector<OrderRule> rules;
 };
 
-// Where nothing fits the budget, `best` is the order of least memory.
+// The result of a search. If nothing fits the budget, `best` is the order of
+// least memory.
 struct OrderSearchResult : Merit {
   NamedOrder best;
   OrderRule rule;  // the best of those tried
@@ -79,7 +82,8 @@ struct OrderSearchResult : Merit {
   int64_t least_peak_bytes = 0;
 };
 
-// Never worse than the best of `seeds` (at least one) that fits the budget.
+// Returns an order that is never worse than the best of `seeds` (at least one)
+// that fits the budget.
 //
 // First the list scheduler under a few rules: how far a stream looks ahead,
 // how far the lanes run apart, how slow collectives are beside computation;

@@ -27,7 +27,7 @@ class RoundRobin {
     }
   }
 
-  // In segments, or op by op.
+  // Issues the lanes in turn, in segments or op by op.
   std::vector<int> Run(bool segments) {
     std::vector<size_t> next(queues_.size(), 0);
     bool more = true;
@@ -44,7 +44,7 @@ class RoundRobin {
   }
 
  private:
-  // From the wait that opens the segment up to the next one.
+  // Issues the ops from the wait that opens the segment up to the next one.
   void IssueSegment(const std::vector<int>& queue, size_t* next,
                     bool segments) {
     for (bool first = true; *next < queue.size(); first = false) {
@@ -55,7 +55,7 @@ class RoundRobin {
     }
   }
 
-  // After what it depends on.
+  // Emits an op after what it depends on.
   void Emit(int op) {
     if (emitted_[op]) return;
     emitted_[op] = true;

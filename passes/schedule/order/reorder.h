@@ -19,25 +19,25 @@ namespace asyra {
 // in flight, so operands die with their segment. Returns op indices.
 std::vector<int> SegmentedRoundRobin(const Program& program);
 
-// The program in its own order.
+// Returns program order.
 std::vector<int> SerialOrder(const Program& program);
 
-// The naive baseline: an op of each lane in turn.
+// Returns the naive baseline: an op of each lane in turn.
 std::vector<int> OperatorRoundRobin(const Program& program);
 
-// "search", the best order found (order_search.h); "segrr" and
+// Returns "search", the best order found (order_search.h); "segrr" and
 // "round_robin", the two above; "serial", in the order of the program.
 std::vector<std::string> Schedulers();
 
-// The order that a scheduler gives a scheduled program. Errors: no scheduler of
-// that name; "search" without costs, or if no order it finds fits the memory;
-// the error names the least memory.
+// Returns the order that a scheduler gives a scheduled program. Errors: no
+// scheduler of that name; "search" without costs, or if no order it finds fits
+// the memory; the error names the least memory.
 absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
                                          const Program& program,
                                          const CostModel* costs,
                                          const OrderSearchOptions& search);
 
-// The program's ops in that order, which must be a permutation that keeps
+// Puts the program's ops in that order, which must be a permutation that keeps
 // definitions before uses.
 void ApplyOrder(Program& program, const std::vector<int>& order);
 

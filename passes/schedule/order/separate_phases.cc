@@ -56,12 +56,12 @@ class Separator {
     return ends;
   }
 
-  // Constants are there from the beginning of the step.
+  // Constants are available from the beginning of the step.
   bool WaitsForForward(int op) const {
     return !IsForward(op) && !IsConstant(program_.ops[op]);
   }
 
-  // Whether it waits for forward and nothing that it reads does.
+  // Returns whether it waits for forward and nothing that it reads does.
   bool Begins(int i) const {
     const Op& op = program_.ops[i];
     auto is_behind = [&](ValueId value) {

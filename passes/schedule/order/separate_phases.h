@@ -9,9 +9,9 @@
 
 namespace asyra {
 
-// Moves what is not forward (train/step_phase.h) behind all of forward in the
-// text, and has it begin `after` forward has ended. False if the program, which
-// is scheduled, is no training step or was separated before.
+// Moves what is not forward (train/step_phase.h) behind all of forward in
+// program order, and has it begin `after` forward has ended. False if the
+// program, which is scheduled, is no training step or was separated before.
 bool SeparatePhases(Program& program);
 
 // The pass.

@@ -19,8 +19,8 @@ struct Removed {
 
   int begin() const { return repeat.begin + repeat.period * from; }
   int end() const { return repeat.begin + repeat.period * to; }
-  // An op of a removed stretch, in the stretch that represents it: the last
-  // layer kept before the removed ones.
+  // Returns the op of a removed stretch in the stretch that represents it: the
+  // last layer kept before the removed ones.
   int Kept(int op) const {
     int stretch = backwards ? to : from - 1;
     return repeat.begin + repeat.period * stretch +
@@ -28,8 +28,8 @@ struct Removed {
   }
 };
 
-// What of each repeat is removed: the layers after the first `layers` that it
-// and all that mirror it have.
+// Chooses the part of each repeat that is removed: the layers after the first
+// `layers` that it and all that mirror it have.
 std::vector<Removed> ChooseRemoved(const std::vector<Repeat>& repeats,
                                    int layers) {
   std::vector<Removed> removed;
@@ -70,7 +70,7 @@ class Cutter {
                             [](const Removed& r) { return r.backwards; });
   }
 
-  // Whether what is left is a program.
+  // Removes the layers and returns whether the rest is a program.
   bool Run() {
     for (const Removed& removed : removed_) Remove(removed);
     if (!mirrored_ && ReadElsewhere()) return false;
@@ -177,7 +177,7 @@ class Cutter {
     }
   }
 
-  // Whether a value was made in the last stretch removed of its repeat.
+  // Returns whether a value was made in the last stretch removed of its repeat.
   bool IsOfLast(ValueId value) const {
     const Removed* removed = RemovedAt(uses_.def[value]);
     return removed != nullptr &&
@@ -194,8 +194,9 @@ class Cutter {
     return false;
   }
 
-  // What a remaining op reads in the place of operand k. After the removed
-  // stretches of its own repeat that is what these read from before them.
+  // Returns the value that a remaining op reads in the place of operand k.
+  // After the removed stretches of its own repeat it is the value that these
+  // read from before them.
   ValueId OperandOf(int op, size_t k) const {
     ValueId value = from_.ops[op].operands[k];
     while (IsGone(value) && instead_[value] != kNoValue) {
@@ -260,7 +261,7 @@ class Cutter {
     }
   }
 
-  // Whether what is read instead is made before.
+  // Returns whether the values read instead are made before their readers.
   bool InOrder() const {
     for (size_t i = 0; i < from_.ops.size(); ++i) {
       for (size_t k = 0; !gone_[i] && k < from_.ops[i].operands.size(); ++k) {
@@ -272,7 +273,7 @@ class Cutter {
     return true;
   }
 
-  // What was read by removed ops only.
+  // Removes ops whose results were read by removed ops only.
   void RemoveDead() {
     std::vector<bool> read(from_.values.size(), false);
     for (const Output& output : from_.outputs) {

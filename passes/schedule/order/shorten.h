@@ -10,9 +10,10 @@ namespace asyra {
 // Layers of the program on which a schedule is decided.
 inline constexpr int kScheduledLayers = 4;
 
-// `program` (stage global or local) with at most `layers` of each stretch of
-// equal layers (repeats.h): readers of the last layer read the last one kept.
-// The result is a program to simulate, not one that computes the same.
+// Returns `program` (stage global or local) with at most `layers` of each
+// stretch of equal layers (repeats.h): readers of the last layer read the last
+// one kept. The result is a program to simulate, not one that computes the
+// same.
 //
 // In a training step a forward layer and its mirrored backward layer go
 // together; a few more layers may stay where the two runs do not cover the same

@@ -9,7 +9,8 @@
 namespace asyra {
 namespace {
 
-// Of the axes in mesh order: (tp,ep) and (ep,tp) join the same devices.
+// Returns a name with the axes in mesh order: (tp,ep) and (ep,tp) join the same
+// devices.
 std::string StreamName(AxisList axes, const Mesh& mesh) {
   std::sort(axes.begin(), axes.end());
   std::string name;
@@ -114,7 +115,7 @@ class Starter {
     }
   }
 
-  // The value in the new program, with a wait if it is in flight.
+  // Returns the value in the new program, with a wait if it is in flight.
   ValueId Arrived(ValueId value) {
     if (map_[value] == kNoValue) {
       ASYRA_CHECK(future_[value] != kNoValue);

@@ -66,7 +66,7 @@ class TileBucketing::Bucketer {
     Program program;
     OrderSearchResult found;
   };
-  // Where a run is.
+  // The state of a run.
   struct State {
     Trial best, alone;
     std::vector<std::string> why;  // by candidate, if it is not merged
@@ -101,7 +101,7 @@ class TileBucketing::Bucketer {
            at_.best.set.end();
   }
 
-  // Memory left by the best so far.
+  // Returns the memory left by the best so far.
   int64_t Slack() const {
     if (options_.memory_bytes == 0) return kAnyCost;
     return std::max<int64_t>(0,
@@ -123,7 +123,7 @@ class TileBucketing::Bucketer {
       ASYRA_ASSIGN_OR_RETURN(
           trial.program,
           MergeCandidates(merger_, candidates_, trial.set, &seed.order));
-      // Its classes are others where collectives are joined.
+      // The classes are others where collectives are joined.
       search.rules.push_back(options_.from->rule);
       if (!trial.set.empty()) search.rules[0].classes.clear();
     }
@@ -133,7 +133,8 @@ class TileBucketing::Bucketer {
     return trial;
   }
 
-  // What all runs begin with: nothing merged, and each candidate alone.
+  // Tries the sets that all runs begin with: nothing merged, and each candidate
+  // alone.
   absl::Status TryAlone() {
     at_ = {};
     at_.why.resize(candidates_.size());
@@ -163,7 +164,7 @@ class TileBucketing::Bucketer {
     }
   }
 
-  // Whether two candidates would join the same collectives.
+  // Returns whether two candidates would join the same collectives.
   bool Overlap(int a, int b) const {
     if (!candidates_[a].join || !candidates_[b].join) return false;
     std::set<int> ops;
@@ -175,7 +176,7 @@ class TileBucketing::Bucketer {
     });
   }
 
-  // Of overlapping candidates, only the most valuable keeps its value.
+  // Returns the values, of which overlapping candidates keep only the largest.
   std::vector<double> WithoutOverlaps(std::vector<double> values) {
     for (int c : ByValue(values)) {
       if (values[c] <= 0) continue;
@@ -188,7 +189,7 @@ class TileBucketing::Bucketer {
     return values;
   }
 
-  // The most valuable first.
+  // Returns the candidates, the most valuable first.
   static std::vector<int> ByValue(const std::vector<double>& values) {
     std::vector<int> by_value(values.size());
     std::iota(by_value.begin(), by_value.end(), 0);
@@ -213,7 +214,7 @@ class TileBucketing::Bucketer {
     return trial;
   }
 
-  // By an earlier trial, which looked as far.
+  // Returns whether the set is worse by an earlier trial, which looked as far.
   bool IsKnownWorse(const std::vector<int>& set) {
     auto known = known_.find(set);
     if (known == known_.end() || known->second.limit_us < Limit() ||
@@ -224,16 +225,16 @@ class TileBucketing::Bucketer {
     return true;
   }
 
-  // What is slower is of no value.
+  // Returns the makespan above which a set is of no value.
   double Limit() const {
     return at_.best.found.fits ? at_.best.found.makespan_us
                                : std::numeric_limits<double>::infinity();
   }
 
-  // All merged except a stretch of the program, the only part that stays tiled.
-  // To hide a collective, lanes must be separate from before it until after it,
-  // so that single candidates say little. Stretches may wrap around the end of
-  // a layer. Joins are kept.
+  // Tries sets with all merged except a stretch of the program, the only part
+  // that stays tiled. To hide a collective, lanes must be separate from before
+  // it until after it, so that single candidates say little. Stretches may wrap
+  // around the end of a layer. Joins are kept.
   void TryWindows(int windows) {
     if (windows <= 0) return;
     std::vector<int> joins;
@@ -286,7 +287,7 @@ class TileBucketing::Bucketer {
   std::vector<int64_t> bytes_;  // and memory that it takes
   std::optional<State> alone_tried_;
   State at_;
-  // Of a set that was tried: what was found within the limit.
+  // The result of a set that was tried, within the limit.
   struct Known {
     Merit found;
     int steps = 0;

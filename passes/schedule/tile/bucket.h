@@ -31,7 +31,7 @@ struct BucketOptions {
   int windows = 60;          // stretches left tiled that are tried, about
   bool join = true;          // whether collectives may be joined
   // An order of the program that the search found: then only joins are tried,
-  // starting from it. Null: the order of the text.
+  // starting from it. Null: program order.
   const OrderSearchResult* from = nullptr;
 };
 
@@ -55,13 +55,14 @@ struct BucketResult {
 // once.
 class TileBucketing {
  public:
-  // As BucketTiles; `costs`, and `from` of the options, must outlive it.
+  // Takes the arguments of BucketTiles; `costs`, and `from` of the options,
+  // must outlive it.
   TileBucketing(const Program& program, const CostModel& costs,
                 const BucketOptions& options);
   ~TileBucketing();
 
-  // What BucketTiles returns with so many windows; steps that earlier runs took
-  // for it are counted again.
+  // Returns the result of BucketTiles with so many windows; steps that earlier
+  // runs took for it are counted again.
   absl::StatusOr<BucketResult> Run(int windows);
 
  private:
@@ -70,14 +71,14 @@ class TileBucketing {
   std::unique_ptr<Bucketer> bucketer_;
 };
 
-// Of a scheduled program, tiled or not. The result is never slower than the
-// program in its own order, where that fits the budget.
+// Merges tiles of a scheduled program, tiled or not. The result is never slower
+// than the program in its own order, where that fits the budget.
 absl::StatusOr<BucketResult> BucketTiles(const Program& program,
                                          const CostModel& costs,
                                          const BucketOptions& options);
 
-// The most value of items whose costs stay within `budget`: indices, in order.
-// Costs are rounded up to a 256th of the budget. 0/1 knapsack by dynamic
+// Returns the items of most value whose costs stay within `budget`: indices, in
+// order. Costs are rounded up to a 256th of the budget. 0/1 knapsack by dynamic
 // programming.
 std::vector<int> BestSet(absl::Span<const double> values,
                          absl::Span<const int64_t> costs, int64_t budget);

@@ -67,7 +67,7 @@ class Finder {
     return runs;
   }
 
-  // Each start with the wait for it.
+  // Returns each start with the wait for it.
   std::vector<Ops> CollectivesOf(int lane) const {
     std::vector<Ops> pairs;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
@@ -80,7 +80,7 @@ class Finder {
     return pairs;
   }
 
-  // The runs at the same position of every lane.
+  // Matches the runs at the same position of every lane.
   void Match(const std::vector<std::vector<Ops>>& by_lane, bool collective) {
     for (size_t r = 0; r < by_lane[0].size(); ++r) {
       std::vector<TileGroup> groups;
@@ -160,9 +160,10 @@ class Finder {
   std::vector<BucketCandidate> found_;
 };
 
-// Of definitions and types: those of one lane of the first run, or of the first
-// collectives that are joined. Not of attributes, which other decisions set and
-// a plan repeats later. FNV-1a of their texts.
+// Returns a hash (FNV-1a) of the texts of definitions and types: those of one
+// lane of the first run, or of the first collectives that are joined.
+// Attributes are left out, since other decisions set them and a plan repeats
+// them later.
 std::string KeyOf(const Program& program, const BucketCandidate& candidate) {
   uint64_t hash = 0xcbf29ce484222325;
   auto add = [&](std::string_view text) {

@@ -15,8 +15,9 @@ namespace asyra {
 // Merges that differ only in the layer and are decided together.
 struct BucketCandidate {
   std::string name;  // "layer0.o_proj to layer0.norm", of the first of them
-  // What is merged, whatever it is called, and how many candidates before it
-  // merge the same: equal in programs that differ in their layers only.
+  // A key of what is merged, independent of names, and of how many candidates
+  // before it merge the same: equal in programs that differ in their layers
+  // only.
   std::string key;
   bool collective = false;
   // Groups of different collectives (join_collectives.h), not of tiles.
@@ -25,23 +26,25 @@ struct BucketCandidate {
   std::vector<TileGroup> groups;
 };
 
-// Of the merger's program, which is scheduled, in order of appearance:
+// Returns the candidates of the merger's program, which is scheduled, in order
+// of appearance:
 // - runs of computing ops of a lane between two communications;
 // - collectives, each with its wait;
 // - after all of these, collectives that may be joined (join_candidates.h).
 std::vector<BucketCandidate> BucketCandidates(const TileMerger& merger);
 std::vector<BucketCandidate> BucketCandidates(const Program& program);
 
-// `merger`'s program with these of its candidates merged: tiles first, then
-// collectives are joined. A collective that several candidates would join goes
-// with the first. An order of the program's ops, if one is given and no tiles
-// are merged, is converted to one of the result's. Errors: merges that wait for
-// each other.
+// Returns `merger`'s program with these of its candidates merged: tiles first,
+// then collectives are joined. A collective that several candidates would join
+// goes with the first. An order of the program's ops, if one is given and no
+// tiles are merged, is converted to one of the result's. Errors: merges that
+// wait for each other.
 absl::StatusOr<Program> MergeCandidates(
     const TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order = nullptr);
 
-// The name and the key of a candidate: "layer0.norm#5f3a0c2e91b7d846.0".
+// Returns the name and the key of a candidate:
+// "layer0.norm#5f3a0c2e91b7d846.0".
 std::string NameAndKey(const BucketCandidate& candidate);
 
 // Indices of candidates by their names, or by NameAndKey: of those that merge

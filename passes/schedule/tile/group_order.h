@@ -19,9 +19,9 @@ struct OpGroups {
   std::vector<bool> sums;
 };
 
-// The groups in topological order of operands and `after`: of the ready ones
-// always the one of the least place, then of the least number. `places` are by
-// group. None if groups wait for each other.
+// Returns the groups in topological order of operands and `after`: of the ready
+// ones always the one of the least place, then of the least number. `places`
+// are by group. None if groups wait for each other.
 std::optional<std::vector<int>> GroupOrder(const Program& program,
                                            const DefUse& uses,
                                            const OpGroups& groups,

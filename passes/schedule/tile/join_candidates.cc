@@ -18,7 +18,7 @@ constexpr int kMostApart = 512;
 
 enum class Grouping { kReader, kStretch, kBytes };
 
-// Of buckets, besides kMostJoinedBytes.
+// Sizes of buckets, besides kMostJoinedBytes.
 constexpr int64_t kLeast = int64_t{4} << 20, kMiddle = int64_t{16} << 20;
 
 // Starts of one lane that could be joined if they are independent.
@@ -132,7 +132,7 @@ class Finder {
     return absl::c_any_of(of_b, [&](int op) { return of_a.contains(op); });
   }
 
-  // Behind waits and other views.
+  // Returns the readers behind waits and other views.
   std::set<int> ReadersOf(int index) const {
     std::set<int> readers;
     std::vector<int> open = {index};

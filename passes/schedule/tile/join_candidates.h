@@ -1,4 +1,4 @@
-// Which collectives may be joined (join_collectives.h): small ones of one kind
+// Collectives that may be joined (join_collectives.h): small ones of one kind
 // over the same axes and on the same stream, near each other, that do not wait
 // for each other.
 #pragma once
@@ -17,10 +17,10 @@ struct JoinCandidate {
   std::vector<JoinGroup> groups;
 };
 
-// Of a scheduled program, in order of appearance, at most kMostJoins: those
-// that remove most collectives. Each lane is considered separately; merging
-// across lanes is done by merging tiles. Groups are formed in three ways, and
-// costs choose between them:
+// Returns the candidates of a scheduled program, in order of appearance, at
+// most kMostJoins: those that remove most collectives. Each lane is considered
+// separately; merging across lanes is done by merging tiles. Groups are formed
+// in three ways, and costs choose between them:
 // - the operands of one op: q, k and v of Ulysses;
 // - a stretch in which the first of them does not come again: the gradients of
 //   a layer;

@@ -12,7 +12,7 @@
 
 namespace asyra {
 
-// The pass with these names.
+// Returns the pass with these names.
 PassRun MergePass(absl::Span<const std::string> names);
 
 // Names that the program does not have are left out.

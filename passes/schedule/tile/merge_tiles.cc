@@ -12,8 +12,8 @@
 namespace asyra {
 namespace {
 
-// The name of the value before tiling: "y" for "y.t0", and "y.future" for
-// "y.t0.future".
+// Returns the name of the value before tiling: "y" for "y.t0", and "y.future"
+// for "y.t0.future".
 std::string WholeName(const std::string& tile) {
   size_t suffix = tile.rfind(".t0");
   if (suffix == std::string::npos) return tile + ".whole";
@@ -98,7 +98,7 @@ class Merger {
     std::vector<std::string> names;
     for (ValueId value : op.results) names.push_back(from_.value_name(value));
     new_op_[index] = NextOp();
-    // Its operands' types are what they were.
+    // The operands' types are what they were.
     std::vector<ValueId> results =
         builder_.Append(std::move(copy), from_.ResultTypes(op), names);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -128,7 +128,8 @@ class Merger {
     return NormalizeDim(op.attrs.Int("dim"), from_.type(op.results[0]).rank());
   }
 
-  // The value of which these are all the parts in order, if there is one.
+  // Returns the value of which these are all the parts in order, if there is
+  // one.
   ValueId WholeOf(const std::vector<ValueId>& parts) const {
     if (!tiles_[parts[0]].has_value() ||
         tiles_[parts[0]]->tiles != static_cast<int64_t>(parts.size())) {
@@ -144,7 +145,7 @@ class Merger {
     return whole != kNoValue ? whole : SourceOfTiles(parts);
   }
 
-  // The value that these were cut from by `tile` ops, if there is one.
+  // Returns the value that these were cut from by `tile` ops, if there is one.
   ValueId SourceOfTiles(const std::vector<ValueId>& tiles) const {
     ValueId source = kNoValue;
     for (size_t k = 0; k < tiles.size(); ++k) {
@@ -195,7 +196,7 @@ class Merger {
     return absl::OkStatus();
   }
 
-  // The matmuls of a sum over tiles as one, which is its last value.
+  // Emits the matmuls of a sum over tiles as one, which is its last value.
   absl::Status EmitSum(const TileGroup& ops) {
     std::vector<AddedMatmul> matmuls;
     for (int op : ops) {
@@ -228,7 +229,8 @@ class Merger {
     return absl::OkStatus();
   }
 
-  // What any of the ops waits for; a tile's whole instead of the tile.
+  // Returns the values that any of the ops waits for; a tile's whole instead of
+  // the tile.
   absl::InlinedVector<ValueId, 1> AfterAll(const TileGroup& ops) const {
     absl::InlinedVector<ValueId, 1> all;
     for (int op : ops) {
@@ -241,7 +243,8 @@ class Merger {
     return all;
   }
 
-  // Result i of an op of a group is a tile cut as that of the first is.
+  // Checks that result i of an op of a group is a tile cut as that of the first
+  // is.
   absl::Status CheckSameCut(const Op& first, int op, size_t i) const {
     const std::optional<TileOf>& a = tiles_[first.results[i]];
     const std::optional<TileOf>& b = tiles_[from_.ops[op].results[i]];
@@ -254,7 +257,8 @@ class Merger {
                    from_.value_name(from_.ops[op].results[i]));
   }
 
-  // The whole of which these are tiles, or the one value that they all are.
+  // Returns the whole of which these are tiles, or the one value that they all
+  // are.
   absl::StatusOr<ValueId> JoinOrGet(const std::vector<ValueId>& tiles,
                                     StreamId stream) {
     bool shared =
@@ -283,7 +287,8 @@ class Merger {
     return results[0];
   }
 
-  // An old value in the new program; cut from its whole when it is a part.
+  // Returns an old value in the new program; cut from its whole when it is a
+  // part.
   absl::StatusOr<ValueId> Get(ValueId value) {
     if (new_value_[value] == kNoValue) {
       const PartOf& part = part_of_[value];

@@ -16,7 +16,7 @@ namespace asyra {
 // The same op of every lane: op indices by lane.
 using TileGroup = std::vector<int>;
 
-// What a tiled program says of itself.
+// The lanes, tiles and uses of a tiled program.
 struct TileFacts {
   explicit TileFacts(const Program& program)
       : lanes(program), tiles(TilesOf(program, lanes)), uses(program) {}
@@ -33,11 +33,12 @@ class TileMerger {
   explicit TileMerger(const Program& program)
       : program_(program), facts_(program) {}
 
-  // The program with these groups merged, in the old order as far as the merged
-  // ops' dependences allow. Collectives and waits are not merged here.
-  // `new_ops`, unless null, gets for each old op the op of the new program that
-  // replaces it; -1: none. Errors: merged ops that would wait for each other, a
-  // group whose results are neither tiles of one value nor their sum.
+  // Returns the program with these groups merged, in the old order as far as
+  // the merged ops' dependences allow. Collectives and waits are not merged
+  // here. `new_ops`, unless null, gets for each old op the op of the new
+  // program that replaces it; -1: none. Errors: merged ops that would wait for
+  // each other, a group whose results are neither tiles of one value nor their
+  // sum.
   absl::StatusOr<Program> Merge(const std::vector<TileGroup>& groups,
                                 std::vector<int>* new_ops = nullptr) const;
 

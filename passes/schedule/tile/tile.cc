@@ -153,8 +153,8 @@ class Tiler {
     return absl::OkStatus();
   }
 
-  // Whether a tile's result can be added to that of the tile before in the op
-  // itself.
+  // Returns whether a tile's result can be added to that of the tile before in
+  // the op itself.
   static bool Accumulates(const Op& op, const AxisRule& rule) {
     return IsMatmul(op) || rule.accumulates_on >= 0;
   }
@@ -200,7 +200,8 @@ class Tiler {
   std::vector<Tiles> parts_;
 };
 
-// The better of both; dimensions that cannot be tiled are left out.
+// Returns the better plan of both; dimensions that cannot be tiled are left
+// out.
 absl::StatusOr<TilePlan> PlanBest(const TilePlanner& planner) {
   absl::StatusOr<TilePlan> best = planner.Plan(DimLabel::kBatch);
   absl::StatusOr<TilePlan> other = planner.Plan(DimLabel::kSequence);

@@ -29,12 +29,13 @@ absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
 
 struct TiledProgram {
   Program program;
-  // By op of the program before: its first result of each tile; none of an op
-  // that runs as a whole.
+  // The op's first result of each tile, by op of the program before; none of an
+  // op that runs as a whole.
   std::vector<std::vector<ValueId>> parts;
 };
 
-// `program` as a plan of its planner says, each op's tiles one after the other.
+// Tiles `program` as a plan of its planner says, each op's tiles one after the
+// other.
 absl::StatusOr<TiledProgram> TileAsPlanned(const Program& program,
                                            int64_t tiles,
                                            const TilePlanner& planner,

@@ -13,8 +13,8 @@
 namespace asyra {
 namespace {
 
-// Which values a tiled program has as tiles, whole or both at some op, and
-// where each of them is cut.
+// The values that a tiled program has as tiles, whole or both at some op, and
+// the place where each of them is cut.
 class Forms {
  public:
   explicit Forms(size_t values) : place_(values), tiles_(values) {}
@@ -26,8 +26,8 @@ class Forms {
   void MadeInTiles(ValueId value, const TilePlace& place) {
     place_[value] = tiles_[value] = place;
   }
-  // Whether tiles must be joined to have the value whole, or cut elsewhere.
-  // From then on it is also available as a whole.
+  // Returns whether tiles must be joined to have the value whole, or cut
+  // elsewhere. From then on it is also available as a whole.
   bool Joins(ValueId value, const std::optional<TilePlace>& wanted) {
     if (!tiles_[value].has_value() || tiles_[value] == wanted) return false;
     tiles_[value].reset();
@@ -124,7 +124,7 @@ std::string TilePlanner::InputDimText(ValueId input, int dim) const {
                      name);
 }
 
-// All that data inputs have.
+// Returns the text of all dimensions that data inputs have.
 std::string TilePlanner::DimsConsidered() const {
   std::vector<std::string> dims;
   for (const Input& input : program_->inputs) {
@@ -262,8 +262,8 @@ void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
   }
 }
 
-// Whether a collective that runs tile by tile leads to the value with no matmul
-// in between, so that nothing else hides its last tile.
+// Returns whether a collective that runs tile by tile leads to the value with
+// no matmul in between, so that nothing else hides its last tile.
 bool TilePlanner::FollowsCollective(const TilePlan& plan, const DefUse& uses,
                                     ValueId value) const {
   std::vector<ValueId> open = {value};
@@ -334,8 +334,8 @@ bool TilePlanner::CanTile(size_t index, const FactorPlace& at,
   return all && TypesAgree(index, at);
 }
 
-// Whether the op, by its own inference, computes tiles of its results from
-// tiles of its operands.
+// Returns whether the op, by its own inference, computes tiles of its results
+// from tiles of its operands.
 bool TilePlanner::TypesAgree(size_t index, const FactorPlace& at) const {
   const Op& op = program_->ops[index];
   const AxisRule& rule = labels_.rules[index];

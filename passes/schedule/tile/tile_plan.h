@@ -1,5 +1,5 @@
-// Which ops of a local program run tile by tile, and where their values are
-// cut: the decisions of pass `tile`, before anything is rewritten.
+// The ops of a local program that run tile by tile, and the places where their
+// values are cut: the decisions of pass `tile`, before anything is rewritten.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct TilePlan {
   int join_points = 0;
   // Payload of a device in the collectives that run tile by tile.
   double tiled_bytes = 0;
-  // Where the first tiled data input is cut: the dimension, and blocks of each
+  // The cut of the first tiled data input: the dimension, and blocks of each
   // device's shard.
   ValueId input = kNoValue;
   int dim = 0;
@@ -33,8 +33,8 @@ struct TilePlan {
   // tile.
   std::set<int64_t> wanted;
 
-  // Whether this tiles more of the communication, or as much with fewer join
-  // points, or with more ops.
+  // Returns whether this tiles more of the communication, or as much with fewer
+  // join points, or with more ops.
   bool BetterThan(const TilePlan& other) const;
 };
 
@@ -46,7 +46,7 @@ class TilePlanner {
                                             int64_t tiles,
                                             const DimNames& names = {});
 
-  // From now on only these ops, by number, may run tile by tile.
+  // Restricts the ops that may run tile by tile to these, by number.
   void Restrict(std::vector<bool> ops) { only_ = std::move(ops); }
 
   // Tiles that start at the dimensions of data inputs that are the batch, or
@@ -55,7 +55,7 @@ class TilePlanner {
   // or, if that is better, inside further axes that shard the dimension later.
   // Error: there is none, or none that can be tiled; it names those considered.
   absl::StatusOr<TilePlan> Plan(DimLabel label) const;
-  // The same for dimension `dim` of the data inputs that have it.
+  // Returns the same for dimension `dim` of the data inputs that have it.
   absl::StatusOr<TilePlan> Plan(int dim) const;
 
   const AxisRule& rule(size_t op) const { return labels_.rules[op]; }
@@ -95,7 +95,7 @@ class TilePlanner {
   std::vector<bool> only_;  // by op; empty: all
 };
 
-// The type of a whole value as that of one of `tiles` tiles.
+// Returns the type of a whole value as that of one of `tiles` tiles.
 Type TileType(Type type, const TilePlace& place, int64_t tiles);
 
 }  // namespace asyra

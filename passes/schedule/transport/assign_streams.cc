@@ -15,13 +15,13 @@
 namespace asyra {
 namespace {
 
-// What carries collectives: the library with so many CTAs, or copy engines.
+// The carrier of collectives: the library with so many CTAs, or copy engines.
 struct Carrier {
   int64_t ctas = 0;
   bool copy_engine = false;
 };
 
-// Those that are tried, in this order, besides the library's own choice.
+// Carriers that are tried, in this order, besides the library's own choice.
 constexpr Carrier kCarriers[] = {{2}, {4}, {8}, {16}, {32}, {0, true}};
 
 std::string ToString(const Carrier& carrier) {
@@ -130,7 +130,7 @@ class Search {
     return outcome;
   }
 
-  // Of the program itself.
+  // Tries other costs of the program itself.
   Outcome TryCosts(CostedProgram trial) {
     ReplayOptions options = Options();
     options.limit_us = Limit();
@@ -156,7 +156,8 @@ class Search {
     return {.lower_bound = false, .critical_path = false};
   }
 
-  // Of collectives whose carrier is open; the longest first.
+  // Returns the classes of collectives whose carrier is open; the longest
+  // first.
   std::vector<CollectiveClass> Classes() const {
     std::map<std::pair<std::string, int64_t>, CollectiveClass> classes;
     for (size_t i = 0; i < program_.ops.size(); ++i) {

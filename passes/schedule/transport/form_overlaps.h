@@ -23,11 +23,11 @@ struct OverlapOptions {
   bool gathers = true;     // in front of what reads them
   bool reductions = true;  // and exchanges, behind what they move
   bool always = false;  // also where that is no faster than one after the other
-  // Only reductions, several as one overlap (join_overlaps.h).
+  // True: only reductions, several as one overlap (join_overlaps.h).
   bool joined = false;
 };
 
-// Forms overlaps in a scheduled program; returns how many. Neither the text's
+// Forms overlaps in a scheduled program; returns their number. Neither program
 // order of other ops nor their streams change.
 absl::StatusOr<int> FormOverlaps(Program& program,
                                  const OverlapOptions& options,
@@ -38,7 +38,7 @@ absl::StatusOr<bool> FormOverlapsPass(Program& program,
                                       const PassOptions& options,
                                       PassContext& context);
 // The pass `split_overlaps`, which undoes it: collectives are started where
-// their operands are there, and waited for at once.
+// their operands are available, and waited for at once.
 absl::StatusOr<bool> SplitOverlapsPass(Program& program,
                                        const PassOptions& options,
                                        PassContext& context);

@@ -31,7 +31,7 @@ class Finder {
     }
   }
 
-  // Of two sums that one op reads, the first.
+  // Finds the sites; of two sums that one op reads, the first.
   std::vector<OverlapSite> Find() const {
     std::vector<OverlapSite> sites;
     std::set<int> taken;
@@ -47,7 +47,7 @@ class Finder {
   }
 
  private:
-  // The only reader of a value that nothing else knows of; -1.
+  // Returns the only reader of a value that nothing else uses; else -1.
   int OnlyReader(ValueId value) const {
     const auto& uses = def_use_.uses[value];
     bool is_private = uses.size() == 1 && def_use_.output_uses[value] == 0 &&
@@ -55,7 +55,7 @@ class Finder {
     return is_private ? uses[0] : -1;
   }
 
-  // Of a collective of one value, -1.
+  // Returns the wait of a collective of one value; else -1.
   int WaitOf(const Op& start) const {
     return start.operands.size() == 1 ? OnlyReader(start.results[0]) : -1;
   }
@@ -86,7 +86,8 @@ class Finder {
     return IsLegal(site) ? std::make_optional(site) : std::nullopt;
   }
 
-  // The reduction and the reader's ops, in the order of the reader's operands.
+  // Adds the reduction and the reader's ops, in the order of the reader's
+  // operands.
   void AddBody(int start, int reader, ValueId sum, OverlapSite* site) const {
     const Op& rows = program_.ops[reader];
     std::vector<int> number;  // by value of the reader's body
@@ -125,7 +126,8 @@ class Finder {
     return {only};
   }
 
-  // Where a gather alone reads a result, its own result takes that place.
+  // Puts a gather's result in the place of a result that the gather alone
+  // reads.
   void AddResults(int reader, const AxisList& axes, OverlapSite* site) const {
     if (!gathers_) return;
     const Op& rows = program_.ops[reader];
@@ -170,7 +172,7 @@ AttrMap AttrsOf(const OverlapSite& site) {
   return attrs;
 }
 
-// Kernels read the summands by vectors. A number, as the norm of all gradients
+// Kernels read the summands by vectors. A scalar, as the norm of all gradients
 // is, has none.
 bool HasRows(const Type& sum, const Mesh& mesh) {
   if (sum.rank() == 0) return false;

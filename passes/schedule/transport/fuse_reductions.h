@@ -19,13 +19,14 @@ struct FuseReductionsOptions {
   bool always = false;  // also where that is no faster, or does not run so
 };
 
-// In a scheduled program; returns how many. By cost, one is made where it is
-// faster alone than what it is made of.
+// Fuses reductions in a scheduled program; returns their number. By cost, one
+// is made where it is faster alone than what it is made of.
 absl::StatusOr<int> FuseReductions(Program& program,
                                    const FuseReductionsOptions& options,
                                    const CostModel& costs);
 
-// Whether some reduction is over devices that reach each other's memory.
+// Returns whether some reduction is over devices that reach each other's
+// memory.
 bool HasReductionsInReach(const Program& program, const Machine& machine);
 
 // The pass `fuse_reductions`.

@@ -25,8 +25,9 @@ class Joiner {
     }
   }
 
-  // Both as one site, where the later one is; none if something reads a result
-  // of the first before that, they are on two streams, or they have no plan.
+  // Joins both into one site, where the later one is; none if something reads a
+  // result of the first before that, they are on two streams, or they have no
+  // plan.
   std::optional<OverlapSite> Join(const OverlapSite& first,
                                   const OverlapSite& second) const {
     if (first.order != PlanOrder::kOwnLast || second.order != first.order ||
@@ -45,7 +46,7 @@ class Joiner {
   }
 
  private:
-  // The stream of its ops and of the waits for their results.
+  // Returns the stream of its ops and of the waits for their results.
   StreamId StreamOf(const OverlapSite& site) const {
     return program_.ops[site.at].stream;
   }

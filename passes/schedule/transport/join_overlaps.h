@@ -1,6 +1,6 @@
 // Overlaps of several weights' gradients, each scattered to its owner: what
 // others need of all of them is computed first, and own shards last, so that
-// what comes from others is there when own pieces add it
+// what comes from others is available when own pieces add it
 // (PlanShape::sums_in_pieces). One gradient alone would wait for it.
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace asyra {
 
-// Of neighbours among the sites of reductions, in the order of the text: those
-// that are faster as one overlap than their computation and what their
-// collectives compute, as if all that moves were hidden already. Each site is
-// in one of them at most.
+// Returns overlaps of neighbours among the sites of reductions, in program
+// order: those that are faster as one overlap than their computation and what
+// their collectives compute, as if all transfers were hidden already. Each site
+// is in one of them at most.
 std::vector<FormedOverlap> JoinedOverlaps(const Program& program,
                                           std::vector<OverlapSite> sites,
                                           OverlapChoice& choice);

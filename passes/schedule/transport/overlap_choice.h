@@ -10,7 +10,7 @@
 
 namespace asyra {
 
-// Of the sites of one program; equal ones are decided once.
+// The choice for the sites of one program; equal ones are decided once.
 class OverlapChoice {
  public:
   // `always`: also where the site is no faster than its ops one after the
@@ -18,11 +18,11 @@ class OverlapChoice {
   OverlapChoice(const Program& program, bool always, const CostModel& costs)
       : program_(program), always_(always), costs_(costs) {}
 
-  // The attributes of the overlap with the fastest shape
+  // Returns the attributes of the overlap with the fastest shape
   // (simulator/replay/plan_tuner.h), if it gains.
   std::optional<AttrMap> Choose(const OverlapSite& site);
-  // The same if it gains where copy engines carry the collectives and other
-  // computation hides what they move: what it saves is their kernels.
+  // Returns the same if it gains where copy engines carry the collectives and
+  // other computation hides what they move: what it saves is their kernels.
   std::optional<AttrMap> ChooseHidden(const OverlapSite& site);
 
  private:

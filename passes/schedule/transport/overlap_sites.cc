@@ -37,7 +37,7 @@ class Finder {
   }
 
  private:
-  // All that it reads is there where it comes.
+  // Returns whether all that the site reads is available where it comes.
   bool IsEarly(const OverlapSite& site) const {
     return absl::c_all_of(
         site.operands, [&](ValueId value) { return DefOf(value) < site.at; });
@@ -47,14 +47,15 @@ class Finder {
            op.def->collective == CollectiveKind::kAllToAll;
   }
   int DefOf(ValueId value) const { return def_use_.def[value]; }
-  // Read by one op alone, and nothing else knows it.
+  // Returns whether the value is read by one op alone, and nothing else uses
+  // it.
   bool IsPrivate(ValueId value) const {
     return def_use_.uses[value].size() == 1 &&
            def_use_.output_uses[value] == 0 && !awaited_.contains(value);
   }
   bool IsFree(int op) const { return op >= 0 && !taken_.contains(op); }
 
-  // The wait of a collective of one value; -1.
+  // Returns the wait of a collective of one value; else -1.
   int WaitOf(const Op& start) const {
     if (start.operands.size() != 1 || awaited_.contains(start.results[0])) {
       return -1;
@@ -121,7 +122,7 @@ class Finder {
     std::vector<int> ops_;
   };
 
-  // A gather and what reads it.
+  // Returns the site of a gather and what reads it.
   std::optional<OverlapSite> Before(int start) {
     int wait = WaitOf(program_.ops[start]);
     if (wait < 0) return std::nullopt;
@@ -167,14 +168,15 @@ class Finder {
     }
     site.ops = {start, wait};
     site.ops.insert(readers.begin(), readers.end());
-    // Before all readers, those that stay included.
+    // The site is before all readers, those that stay included.
     site.at = def_use_.uses[gathered][0];
     site.order = PlanOrder::kOwnFirst;
     maker.Finish(def_use_, results, &site);
     return site;
   }
 
-  // An op and the collective that moves its result, with exchanges before it.
+  // Returns the site of an op and the collective that moves its result, with
+  // exchanges before it.
   std::optional<OverlapSite> Behind(int start) {
     const Op& collective = program_.ops[start];
     int wait = WaitOf(collective);
@@ -222,7 +224,8 @@ class Finder {
     return site;
   }
 
-  // The exchange over the same axes that gives `value` to one reader; -1.
+  // Returns the exchange over the same axes that gives `value` to one reader;
+  // else -1.
   int HeadOf(ValueId value, int start) const {
     int wait = DefOf(value);
     if (!IsPrivate(value) || !IsFree(wait) ||

@@ -1,4 +1,5 @@
-// Where in a scheduled program overlaps (ir/overlap.h) may be formed.
+// The places of a scheduled program where overlaps (ir/overlap.h) may be
+// formed.
 #pragma once
 
 #include <set>
@@ -24,14 +25,14 @@ struct OverlapKinds {
   bool reductions = true;  // and exchanges, behind what they move
 };
 
-// An op as part of a body: how it runs is no longer said.
+// Returns an op as part of a body, without the attributes of how it runs.
 BodyOp BodyPartOf(const Op& op);
 
-// Whether the simplest chunk plan of the site's order exists.
+// Returns whether the simplest chunk plan of the site's order exists.
 bool HasPlan(const Program& program, const OverlapSite& site);
 
-// Those that have a chunk plan, no op in two of them. Whether they gain is not
-// asked.
+// Returns the sites that have a chunk plan, no op in two of them. Their gain is
+// not considered.
 std::vector<OverlapSite> FindOverlapSites(const Program& program,
                                           const OverlapKinds& kinds);
 

@@ -8,8 +8,8 @@
 namespace asyra {
 namespace {
 
-// The overlap in the program's values, after what it reads on other streams. A
-// collective that was held back for a better order is so no longer.
+// Returns the overlap in the program's values, after what it reads on other
+// streams. A collective that was held back for a better order is so no longer.
 Op OpOf(const Program& program, const DefUse& def_use, const OverlapSite& site,
         AttrMap attrs) {
   Op op{.def = FindOp("overlap")};

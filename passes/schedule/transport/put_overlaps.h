@@ -14,8 +14,8 @@ struct FormedOverlap {
   AttrMap attrs;  // of the op
 };
 
-// In a scheduled program; no op is in two of them. Neither the text's order of
-// other ops nor their streams change.
+// Puts overlaps into a scheduled program; no op is in two of them. Neither
+// program order of other ops nor their streams change.
 void PutOverlaps(std::vector<FormedOverlap> formed, Program* program);
 
 }  // namespace asyra

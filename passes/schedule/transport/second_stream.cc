@@ -30,7 +30,8 @@ class Finder {
   }
 
  private:
-  // Without constants, which are computed before the first step.
+  // Returns whether the op is on this stream and may move; constants are
+  // computed before the first step.
   bool IsMine(const Op& op) const {
     return op.stream == stream_ && !op.is_collective() && !op.def->is_barrier &&
            !IsConstant(op);

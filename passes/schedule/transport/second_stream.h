@@ -17,16 +17,16 @@ struct SideChain {
   std::string signature;
 };
 
-// By op: it contains no matmul.
+// Returns, by op, whether it contains no matmul.
 std::vector<bool> OpsWithoutMatmuls(const Program& program);
 
-// Of a scheduled program, the chains of `light` ops (by op) on the main compute
-// stream (ir/streams.h). No two share an op.
+// Returns the chains of `light` ops (by op) on the main compute stream
+// (ir/streams.h) of a scheduled program. No two share an op.
 std::vector<SideChain> FindSideChains(const Program& program,
                                       const std::vector<bool>& light);
 
-// The program with the ops of these chains on another stream; reads across
-// streams are ordered by `after`.
+// Returns the program with the ops of these chains on another stream; reads
+// across streams are ordered by `after`.
 Program MoveToStream(const Program& program,
                      const std::vector<SideChain>& chains,
                      std::string_view stream);

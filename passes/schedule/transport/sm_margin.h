@@ -15,12 +15,12 @@ namespace asyra {
 // The margins that are tried, in SMs.
 inline constexpr int kSmMargins[] = {8, 16};
 
-// Every matmul leaves so many SMs, and collectives of the library get at most
-// as many CTAs; those with the attribute `ctas` stay unchanged. Collectives
-// with a reduction are moved from copy engines to the library, because the
-// reduction needs more SMs than the margin has. Returns how many matmuls leave
-// a margin; 0, and nothing is changed, if the machine's GEMMs are not
-// persistent or no collective needs SMs.
+// Makes every matmul leave so many SMs, and collectives of the library get at
+// most as many CTAs; those with the attribute `ctas` stay unchanged.
+// Collectives with a reduction are moved from copy engines to the library,
+// because the reduction needs more SMs than the margin has. Returns how many
+// matmuls leave a margin; 0, and nothing is changed, if the machine's GEMMs are
+// not persistent or no collective needs SMs.
 int SetSmMargin(Program& program, const CostModel& costs, int margin);
 
 // Removes the margin from matmuls that no such collective can run next to, in a

@@ -26,7 +26,7 @@
 namespace asyra {
 
 struct StreamLayout {
-  // Which of the ops between collectives move to a second compute stream.
+  // The ops between collectives that move to a second compute stream.
   enum Side : uint8_t {
     kNothing,
     kNoMatmuls,  // chains of ops without a matmul
@@ -43,11 +43,12 @@ struct StreamLayout {
 // the plain layout.
 std::string ToString(const StreamLayout& layout);
 
-// All but the plain one.
+// Returns all layouts but the plain one.
 std::vector<StreamLayout> OtherLayouts();
 
-// `program`, of stage scheduled and with the streams of start_collectives, on
-// other streams in the same order. `op_costs` are the costs of its ops.
+// Returns `program`, of stage scheduled and with the streams of
+// start_collectives, on other streams in the same order. `op_costs` are the
+// costs of its ops.
 Program LayOut(const Program& program, const StreamLayout& layout,
                absl::Span<const OpCost> op_costs);
 

@@ -7,7 +7,7 @@
 namespace asyra {
 namespace {
 
-// How much longer a collective may take alone.
+// The most by which a collective may take longer alone, as a factor.
 constexpr double kMostSlower = 1.5;
 
 }  // namespace

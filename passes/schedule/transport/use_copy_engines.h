@@ -11,13 +11,13 @@
 
 namespace asyra {
 
-// Whether copy engines of the machine can carry an op: a collective that they
-// can carry on any, in a group that they connect on this one.
+// Returns whether copy engines of the machine can carry an op: a collective
+// that they can carry on any machine, in a group that they connect on this one.
 bool CanUseCopyEngine(const Program& program, const Op& op,
                       const CostModel& costs);
 
-// Of a collective for which neither CTAs nor copy engines are set: the library
-// carries it as it chooses.
+// Returns whether neither CTAs nor copy engines are set for a collective: the
+// library carries it as it chooses.
 bool IsCarrierOpen(const Op& op);
 
 // Sets `transport=copy_engine` on collectives that copy engines can carry in
