@@ -18,6 +18,8 @@
   gemm, codegen, cudnn, hopper <- flash, packed <- kernels <- comm; some files put it all together
   (PLATFORMS).
 
+  No circle of units that include each other has more than LARGEST_CIRCLE.
+
   In passes, passes/search and the folders of passes/schedule no header includes a header whose source
   includes it in turn.
 
@@ -144,6 +146,8 @@ UNRESTRICTED = {"c", "tools", "tests"}
 ACYCLIC = {"passes", "passes/search", "passes/schedule/memory",
            "passes/schedule/order", "passes/schedule/tile",
            "passes/schedule/transport"}
+# Units that include each other in a circle, at most.
+LARGEST_CIRCLE = 6
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 
@@ -185,6 +189,51 @@ def cycles(source_dir):
                                f"{name}: move what both need to a third file")
 
 
+def units(source_dir):
+  """Which units, a header and its source, include which others."""
+  arrows = {}
+  for path in sorted(source_dir.rglob("*")):
+    name = path.relative_to(source_dir).as_posix()
+    if path.suffix not in SUFFIXES or name.startswith(("build/", ".", "tests/")):
+      continue
+    unit = name.rsplit(".", 1)[0]
+    others = {included.rsplit(".", 1)[0] for _, included in includes(path)
+              if (source_dir / included).exists()}
+    arrows.setdefault(unit, set()).update(others - {unit})
+  return arrows
+
+
+def circles(arrows):
+  """Yields sets of units each of which includes all others of the set, by way
+  of others (Kosaraju)."""
+  def walk(unit, edges, seen, order):
+    stack = [(unit, iter(sorted(edges.get(unit, ()))))]
+    seen.add(unit)
+    while stack:
+      at, rest = stack[-1]
+      for other in rest:
+        if other not in seen:
+          seen.add(other)
+          stack.append((other, iter(sorted(edges.get(other, ())))))
+          break
+      else:
+        stack.pop()
+        order.append(at)
+
+  order, seen, back = [], set(), {}
+  for unit in sorted(arrows):
+    for other in arrows[unit]:
+      back.setdefault(other, set()).add(unit)
+    if unit not in seen:
+      walk(unit, arrows, seen, order)
+  seen = set()
+  for unit in reversed(order):
+    if unit not in seen:
+      circle = []
+      walk(unit, back, seen, circle)
+      yield set(circle)
+
+
 def offences(source_dir):
   """Yields (file, line, message); also for folders that have no layer."""
   layers = set(MAY_INCLUDE) | UNRESTRICTED
@@ -208,6 +257,9 @@ def offences(source_dir):
       if "/" not in included:
         yield name, number, f"{included} is not named from the root"
   yield from cycles(source_dir)
+  for circle in circles(units(source_dir)):
+    if len(circle) > LARGEST_CIRCLE:
+      yield min(circle), 1, f"a circle of {len(circle)}: {sorted(circle)}"
 
 
 def self_test():
@@ -251,7 +303,10 @@ def self_test():
                 ("passes/analysis/a.h", 1),
                 ("passes/schedule/order/s.h", 1), ("simulator/cost/m.h", 1),
                 ("simulator/cost/m.h", 1), ("passes/schedule/order/x.h", 1)]
-    if found != expected:
+    chain = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}
+  if {"a", "b", "c"} not in list(circles(chain)):
+    sys.exit("the layering check does not find a circle")
+  if found != expected:
       sys.exit(f"the layering check itself is wrong: it finds {found}")
 
 

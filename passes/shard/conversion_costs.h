@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "ir/program.h"
 #include "passes/shard/axis_roles.h"
-#include "passes/shard/plan_sharding.h"
 #include "passes/shard/redistribute.h"
+#include "passes/shard/sharding_plan.h"
 
 namespace asyra {
 

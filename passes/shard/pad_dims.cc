@@ -11,6 +11,7 @@
 #include "passes/shard/pad_dimensions.h"
 #include "passes/shard/padded_sizes.h"
 #include "passes/shard/partition.h"
+#include "passes/shard/plan_sharding.h"
 #include "simulator/cost/cost_model.h"
 
 namespace asyra {

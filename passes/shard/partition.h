@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "ir/program.h"
 #include "passes/pass.h"
-#include "passes/shard/plan_sharding.h"
+#include "passes/shard/sharding_plan.h"
 
 namespace asyra {
 

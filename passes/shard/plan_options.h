@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "passes/pass.h"
-#include "passes/shard/plan_sharding.h"
+#include "passes/shard/sharding_plan.h"
 
 namespace asyra {
 

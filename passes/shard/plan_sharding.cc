@@ -8,12 +8,6 @@
 #include "passes/train/step_phase.h"
 
 namespace asyra {
-bool OpSharding::Shards(AxisId axis) const {
-  return std::any_of(
-      factors.begin(), factors.end(),
-      [axis](const AxisList& axes) { return Contains(axes, axis); });
-}
-
 absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
                                           const PlanOptions& options,
                                           PassContext& context) {

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "passes/analysis/dim_labels.h"
 #include "passes/pass.h"
-#include "passes/shard/plan_sharding.h"
+#include "passes/shard/sharding_plan.h"
 #include "passes/shard/sharding_solver.h"
 #include "passes/train/step_phase.h"
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "passes/shard/plan_sharding.h"
+#include "passes/shard/sharding_plan.h"
 
 namespace asyra {
 

@@ -8,8 +8,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "passes/shard/axis_roles.h"
-#include "passes/shard/plan_sharding.h"
 #include "passes/shard/redistribute.h"
+#include "passes/shard/sharding_plan.h"
 
 namespace asyra {
 

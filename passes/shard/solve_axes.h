@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "passes/pass.h"
 #include "passes/shard/axis_roles.h"
-#include "passes/shard/plan_sharding.h"
+#include "passes/shard/sharding_plan.h"
 #include "passes/shard/sharding_solver.h"
 
 namespace asyra {

@@ -15,7 +15,7 @@
 
 #include "ir/program.h"
 #include "passes/shard/axis_roles.h"
-#include "passes/shard/plan_sharding.h"
+#include "passes/shard/sharding_plan.h"
 #include "passes/shard/sharding_solver.h"
 
 namespace asyra {

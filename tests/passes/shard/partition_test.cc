@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
+#include "passes/shard/plan_sharding.h"
 #include "tests/support/parse.h"
 
 namespace asyra {

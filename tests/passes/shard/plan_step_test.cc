@@ -13,6 +13,7 @@
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "passes/shard/partition.h"
+#include "passes/shard/plan_sharding.h"
 #include "passes/train/step_phase.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/load_machine.h"
