@@ -18,7 +18,6 @@
 #include "absl/status/statusor.h"
 #include "ir/program.h"
 #include "passes/pass.h"
-#include "passes/shard/plan_sharding.h"
 #include "passes/shard/sharding_plan.h"
 
 namespace asyra {
