@@ -112,7 +112,7 @@ double LossAt(const Drawn& drawn, uint64_t seed, size_t moved,
 // The slope of the loss along `direction`, to the fourth order in the step.
 double Slope(const Drawn& drawn, uint64_t seed, size_t moved,
              const std::vector<double>& direction) {
-  constexpr double kStep = 1e-3;
+  constexpr double kStep = 2.5e-4;
   auto difference = [&](double step) {
     return (LossAt(drawn, seed, moved, direction, step) -
             LossAt(drawn, seed, moved, direction, -step)) /
