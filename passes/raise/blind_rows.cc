@@ -61,7 +61,7 @@ absl::StatusOr<ValueId> AverageRows(Rewriter& to, const Rewriter::NewOp& op) {
   attrs.Set("log_sums", true);
   ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
                          to.AddAll("attention", op.op.operands, attrs));
-  const Type rows = types[0];  // [B, S, H, D]
+  const Type& rows = types[0];  // [B, S, H, D]
   ASYRA_ASSIGN_OR_RETURN(ValueId blind, to.Add("is_inf", {results[1]}));
   ASYRA_ASSIGN_OR_RETURN(blind, to.Transpose(blind, Ints{0, 2, 1}));
   ASYRA_ASSIGN_OR_RETURN(

@@ -90,8 +90,8 @@ class Padder {
     }
     Input kept = input;
     if (Any(entry.dims)) kept.stored = from_.GivenShape(input);
-    entry.forms = {{entry.dims, builder_.Input(from_.value_name(input.value),
-                                               type, std::move(kept))}};
+    entry.forms = {{entry.dims,
+                    builder_.Input(from_.value_name(input.value), type, kept)}};
   }
 
   // The value with the padding of these dimensions alone.

@@ -135,7 +135,7 @@ absl::Status Evaluate(const CompileFlags& options, Models& models,
   if (!result.schedule.has_value()) return absl::OkStatus();
   point->tiles = result.schedule->tiles;
   point->noise = result.noise;
-  *found = FoundSchedule{std::move(rules),
+  *found = FoundSchedule{rules,
                          machine,
                          std::move(result.program),
                          *std::move(result.simulated),
