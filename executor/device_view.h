@@ -10,7 +10,7 @@ struct DeviceView {
   void* data = nullptr;
   DType dtype = DType::kF32;
   Shape shape;
-  // The device (Device::name); empty: that of the executor that takes it.
+  // The device (Device::name); empty: the executor's own.
   std::string_view device = {};
 
   int64_t bytes() const { return NumElements(shape) * SizeOf(dtype); }

@@ -98,8 +98,8 @@ struct MemoryUse {
   int64_t arena_bytes = 0;      // reused within a step
   int64_t resident_bytes = 0;   // weights, state and constants
   int64_t workspace_bytes = 0;  // of kernels, one for each stream
-  // Bytes of what the program keeps in a StateSet; executors that share it
-  // count the same bytes. An arena of the set is not in it, nor in arena_bytes.
+  // Bytes of the program's values in a StateSet; executors that share it count
+  // the same bytes. An arena of the set is not in it, nor in arena_bytes.
   int64_t shared_bytes = 0;
   // Bytes in use on the whole device: contexts, libraries and other processes
   // too. 0 unless it was measured and the device knows it.

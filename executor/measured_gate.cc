@@ -176,8 +176,7 @@ class Gate {
     return absl::OkStatus();
   }
 
-  // Recalls the decision that the first rank has kept; it counts for all of
-  // them.
+  // Recalls the decision of the first rank, which all ranks follow.
   absl::StatusOr<bool> Recall() {
     std::optional<std::string> kept;
     if (rank() == 0 && options_.cache != nullptr && !options_.again) {

@@ -321,7 +321,7 @@ class PlanKernel : public Kernel {
   Communicator& world_;
   int self_ = 0;
   std::vector<Known> kernels_;
-  // Layout of the workspace: the plan's own, dense boxes, and that of pieces.
+  // Layout of the workspace: for the plan, for dense boxes, for pieces.
   int64_t dense_at_ = 0, kernels_at_ = 0, workspace_bytes_ = 0;
   std::byte* workspace_ = nullptr;
   std::unique_ptr<PlanLink> link_;

@@ -169,8 +169,8 @@ class Trainer {
 
   // programs().step as it runs (Executor::program).
   virtual const Program& running_step() const = 0;
-  // Returns the profile of the last step, which has ended: that of
-  // ExecutorOptions::profile, by op of running_step(). Empty before, and
+  // Returns the profile of the last step, which has ended
+  // (ExecutorOptions::profile), by op of running_step(). Empty before, and
   // without TrainerOptions::profile.
   virtual std::vector<OpTime> Profile() const = 0;
 

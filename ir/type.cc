@@ -20,6 +20,10 @@ const DTypeInfo& Info(DType dtype) { return kInfo[static_cast<int>(dtype)]; }
 }  // namespace
 
 int64_t SizeOf(DType dtype) { return Info(dtype).bytes; }
+bool Is16Bit(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
 bool IsFloat(DType dtype) { return dtype >= DType::kF16; }
 bool IsInteger(DType dtype) {
   return dtype == DType::kI32 || dtype == DType::kI64;

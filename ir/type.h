@@ -22,6 +22,8 @@ inline constexpr DType kAllDTypes[] = {DType::kBool, DType::kI32,  DType::kI64,
 
 int64_t SizeOf(DType dtype);  // bytes of one element
 bool IsFloat(DType dtype);
+// Returns whether it is f16 or bf16.
+bool Is16Bit(DType dtype);
 bool IsInteger(DType dtype);             // not bool
 std::string_view ToString(DType dtype);  // "bf16"
 // False when `name` is none of the above.

@@ -7,11 +7,11 @@
 //     DecomposePasses, OverHostsPasses where they are asked for, or tried
 //     recompute                        as much as memory asks for
 //     FusePasses
-//     Schedule:                        schedule/schedule.cc
-//       for each candidate             schedule/candidate_search.cc
+//     Schedule:                        search/schedule.cc
+//       for each candidate             search/candidate_search.cc
 //         tile, start_collectives      and other beginnings: PlanOf
-//         decisions, merged tiles      schedule/decisions.h, bucket.h
-//         the order of issue           schedule/order_search.h
+//         decisions, merged tiles      search/decisions.h, bucket.h
+//         the order of issue           schedule/order/order_search.h
 //       StreamPasses                   on the best
 //   LowerPasses                        joint updates, offsets of all values
 //

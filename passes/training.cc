@@ -139,11 +139,6 @@ CompileOptions AccumulateOptions(const CompileOptions& given,
   return options;
 }
 
-int64_t CapacityOf(const CompileOptions& options, const Machine& machine) {
-  return options.schedule.capacity_bytes.value_or(
-      CapacityBytes(/*gib=*/-1, machine));
-}
-
 }  // namespace
 
 absl::StatusOr<CompileResult> CompileAccumulate(const RaisedProgram& model,
@@ -152,7 +147,7 @@ absl::StatusOr<CompileResult> CompileAccumulate(const RaisedProgram& model,
                                                 const CompileResult& step) {
   CompileOptions own = AccumulateOptions(options, step);
   const Mesh& mesh = step.program.mesh;
-  const int64_t capacity = CapacityOf(options, machine);
+  const int64_t capacity = CapacityOf(options.schedule, machine);
   int64_t others = 0;
   if (capacity > 0) {
     ASYRA_ASSIGN_OR_RETURN(Program global, GlobalAccumulate(own, model));
@@ -263,7 +258,7 @@ absl::StatusOr<CompiledTraining> OrEnough(CompileFn compile, const Given& given,
     if (!more.has_value()) break;
     least = more;
   }
-  return NothingFits(CapacityOf(options, given.machine), *least);
+  return NothingFits(CapacityOf(options.schedule, given.machine), *least);
 }
 
 absl::Status CheckTrains(const CompileOptions& options) {

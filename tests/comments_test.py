@@ -18,8 +18,8 @@ FOLDERS = ("c", "executor", "frontends", "ir", "models", "passes", "simulator",
 
 
 def offences(lines):
-  """Yields the numbers of lines with a comment that begins so; further lines of
-  a comment may."""
+  """Yields the lines, counted from 1, with a comment that begins so; further
+  lines of a comment may."""
   inside = False
   for number, line in enumerate(lines, 1):
     is_comment = COMMENT.match(line) is not None
@@ -40,8 +40,9 @@ def main():
     for path in sorted((root / folder).rglob("*")):
       if path.suffix not in SUFFIXES:
         continue
-      for number in offences(path.read_text().splitlines()):
-        print(f"{path.relative_to(root)}:{number}: {FIRST.pattern}")
+      lines = path.read_text().splitlines()
+      for number in offences(lines):
+        print(f"{path.relative_to(root)}:{number}: {lines[number - 1].strip()}")
         found += 1
   if found:
     sys.exit(f"{found} comments begin with {', '.join(WORDS)}")

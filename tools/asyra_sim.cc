@@ -20,7 +20,6 @@
 #include "simulator/report/profile_diff.h"
 #include "simulator/report/profile_json.h"
 #include "simulator/report/report.h"
-#include "simulator/report/slow_kernels.h"
 #include "simulator/report/trace.h"
 #include "tools/compile.h"
 #include "tools/given_flags.h"
@@ -118,27 +117,18 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
     result.batches =
         ReportBatches(others, result.compiled, compile.train->accumulate);
   }
-  // Notes on which weights are not trained, and the like: each strategy says
-  // it.
+  // Each strategy says which weights are not trained, and the like.
+  std::vector<std::string>& notes = result.profile.notes;
   for (const PassTiming& timing : result.compiled.timings) {
-    if (timing.pass != "mark_params" && timing.pass != "differentiate")
+    if (timing.pass != "tie_weights" && timing.pass != "mark_params" &&
+        timing.pass != "differentiate") {
       continue;
+    }
     for (const std::string& remark : timing.remarks) {
-      std::vector<std::string>& notes = result.profile.notes;
-      if (absl::c_linear_search(notes, remark)) continue;
-      notes.push_back(remark);
+      if (!absl::c_linear_search(notes, remark)) notes.push_back(remark);
     }
   }
-  std::string slower = SlowerText(compile, result.compiled);
-  if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
-  for (std::string& line : CopyEngineObstacles(result.compiled)) {
-    result.profile.notes.push_back(std::move(line));
-  }
-  for (std::string& line :
-       SlowKernelNotes(result.compiled.program, *result.compiled.simulated,
-                       *result.compiled.costs)) {
-    result.profile.notes.push_back(std::move(line));
-  }
+  absl::c_copy(result.compiled.notes, std::back_inserter(notes));
   return result;
 }
 

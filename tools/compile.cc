@@ -1,8 +1,10 @@
 #include "tools/compile.h"
 
 #include <filesystem>
+#include <iterator>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "fmt/format.h"
 #include "frontends/onnx/import.h"
 #include "ir/copy_engine.h"
@@ -147,44 +149,47 @@ CompiledModel Told(const CompileFlags& flags, const RaisedModel& model,
                    CompileResult result) {
   CompiledModel told;
   static_cast<CompileResult&>(told) = std::move(result);
-  for (std::string& line : CopyEngineObstacles(told)) {
-    told.remarks.push_back(std::move(line));
-  }
   told.imported = model.imported;
   told.lacking_weights = model.lacking_weights;
   told.dim_names = model.raised.dim_names;
   told.raised = model.raised.program;
-  if (told.simulated.has_value() && told.costs != nullptr) {
-    for (std::string& line :
-         SlowKernelNotes(told.program, *told.simulated, *told.costs)) {
-      told.remarks.push_back(std::move(line));
-    }
-  }
   if (std::string slower = SlowerText(flags, told); !slower.empty()) {
-    told.remarks.push_back(std::move(slower));
+    told.notes.push_back(std::move(slower));
   }
+  absl::c_move(CopyEngineObstacles(told), std::back_inserter(told.notes));
+  if (told.simulated.has_value() && told.costs != nullptr) {
+    absl::c_move(SlowKernelNotes(told.program, *told.simulated, *told.costs),
+                 std::back_inserter(told.notes));
+  }
+  absl::c_copy(told.notes, std::back_inserter(told.remarks));
   return told;
 }
+
+namespace {
+
+absl::StatusOr<CompiledModel> CompileTarget(const CompileFlags& flags,
+                                            const RaisedModel& model,
+                                            const Target& target) {
+  ASYRA_ASSIGN_OR_RETURN(
+      CompileResult result,
+      Compile(model.raised, target.mesh, target.machine, target.options));
+  if (flags.progress) Progress::Erase();  // what comes next may print
+  return Told(flags, model, std::move(result));
+}
+
+}  // namespace
 
 absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
                                            const RaisedModel& model) {
   ASYRA_ASSIGN_OR_RETURN(Target target, TargetOf(flags, model));
   target.options.neighbour.reset();
-  ASYRA_ASSIGN_OR_RETURN(
-      CompileResult result,
-      Compile(model.raised, target.mesh, target.machine, target.options));
-  if (flags.progress) Progress::Erase();  // what comes next may print
-  return Told(flags, model, std::move(result));
+  return CompileTarget(flags, model, target);
 }
 
 absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags,
                                       const RaisedModel& model) {
   ASYRA_ASSIGN_OR_RETURN(Target target, TargetOf(flags, model));
-  ASYRA_ASSIGN_OR_RETURN(
-      CompileResult result,
-      Compile(model.raised, target.mesh, target.machine, target.options));
-  if (flags.progress) Progress::Erase();  // what comes next may print
-  return Told(flags, model, std::move(result));
+  return CompileTarget(flags, model, target);
 }
 
 absl::Status CheckTarget(const CompileFlags& flags) {

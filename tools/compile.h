@@ -42,22 +42,25 @@ struct CompiledModel : CompileResult {
   std::vector<std::string> lacking_weights;  // LoadedModel
   DimNames dim_names;                        // LoadedModel
   Program raised;  // fused meanings; equal to `imported` in later stages
+  // SlowerText, obstacles of copy engines, slow kernels; `remarks` end with
+  // them.
+  std::vector<std::string> notes;
 };
 
 // The mesh, machine and options that the flags ask for. With `set` that changes
-// the machine, the options have the unchanged one as their neighbour. Errors
-// name the flag: those of OptionsOf, MeshOf, LoadMachine, CheckRanks and of
-// pins; mesh flags for a program that is partitioned already.
+// the machine, the options have the unchanged one as their neighbour.
 struct Target {
   Mesh mesh;
   Machine machine;
   CompileOptions options;
 };
+// Returns them. Errors
+// name the flag: those of OptionsOf, MeshOf, LoadMachine, CheckRanks and of
+// pins; mesh flags for a program that is partitioned already.
 absl::StatusOr<Target> TargetOf(const CompileFlags& flags,
                                 const RaisedModel& model);
 
-// With what is told of a result: the model before, obstacles of copy engines,
-// SlowerText.
+// Adds the model before and the notes to a result.
 CompiledModel Told(const CompileFlags& flags, const RaisedModel& model,
                    CompileResult result);
 

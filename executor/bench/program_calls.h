@@ -25,8 +25,8 @@ struct LocalCall {
 struct CollectiveCall {
   std::string text;
   int ranks = 1;
-  bool one_kernel =
-      false;  // an overlap in that form (ir/plans/fused_reduction.h)
+  // True for an overlap in that form (ir/plans/fused_reduction.h).
+  bool one_kernel = false;
   friend auto operator<=>(const CollectiveCall&,
                           const CollectiveCall&) = default;
 };

@@ -34,8 +34,8 @@ class Gemm {
                            void* workspace) = 0;
 };
 
-// Returns the name of what computes matmuls in single precision: "oneDNN 3.4.1"
-// or "own loops".
+// Returns the name of the library that computes matmuls in single precision:
+// "oneDNN 3.4.1" or "own loops".
 std::string GemmLibrary();
 
 // Returns the loops of this project, for double precision and builds without

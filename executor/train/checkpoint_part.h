@@ -32,7 +32,7 @@ struct CheckpointPart {
   // The layout's files, in its order; null where this rank writes nothing.
   std::vector<std::unique_ptr<DiskFile>> files;
   std::vector<std::pair<size_t, Tensor>> tensors;  // value, local part
-  // Checksums by value, of what was written so far: PartChecksum::Finish.
+  // Checksums of the bytes written so far (PartChecksum::Finish), by value.
   std::vector<uint32_t> checksums;
   std::atomic<bool> cancelled = false;
 

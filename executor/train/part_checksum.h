@@ -1,5 +1,5 @@
-// Checksums of tensors that several ranks write: each rank computes that of its
-// parts, and parts add up to the checksum of the whole.
+// Checksums of tensors that several ranks write: each rank computes the
+// checksum of its parts, and they add up to the checksum of the whole.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class PartChecksum {
  public:
   // `bytes` are at `offset` of the tensor, behind all that was added before.
   void Add(int64_t offset, std::string_view bytes);
-  // Returns the checksum for a tensor of `bytes`, with zeros in place of what
-  // was not added.
+  // Returns the checksum for a tensor of `bytes`, with zeros in place of
+  // bytes that were not added.
   uint32_t Finish(int64_t bytes);
 
  private:

@@ -9,16 +9,11 @@
 namespace asyra {
 namespace {
 
-constexpr int kFirstExtra = 3, kFirstGradExtra = 6;
 constexpr int64_t kMostHead = 256, kHeadMultiple = 8;
 // Tiles of q, k, v and gradients are in shared memory, in panels of 64 columns.
 constexpr int64_t kPanel = 64, kMostGradPanels = 6;
 
 int64_t Panels(int64_t size) { return (size + kPanel - 1) / kPanel; }
-
-bool IsSixteenBits(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
 
 std::string TraitsOf(const OpCall& call, const ops::AttentionExtras& extras) {
   std::string traits;
@@ -62,20 +57,20 @@ std::string FlashObstacle(const FlashUse& use) {
 
 AttentionChoice AttentionKernelOf(const OpCall& call) {
   const bool gradient = call.def.name == "attention_grad";
-  ops::AttentionExtras extras(call.operands,
-                              gradient ? kFirstGradExtra : kFirstExtra);
+  ops::AttentionExtras extras(
+      call.operands, gradient ? ops::kFirstGradExtra : ops::kFirstExtra);
   const Type& q = call.operands[0];
   const bool of_extras = gradient && call.attrs.Get<std::string>("of") != "qkv";
   AttentionChoice choice = {.traits = TraitsOf(call, extras)};
   const bool is_plain_softmax =
       extras.mask < 0 && extras.sinks < 0 && call.attrs.Float("softcap") <= 0;
   const double hidden = call.attrs.Float("hidden");
-  if (IsSixteenBits(q.dtype) && is_plain_softmax && !of_extras &&
+  if (Is16Bit(q.dtype) && is_plain_softmax && !of_extras &&
       hidden <= ops::kAsGoodAsHidden) {
     return choice;
   }
   choice.kernel = AttentionKernel::kFlash;
-  choice.obstacle = FlashObstacle({.sixteen_bits = IsSixteenBits(q.dtype),
+  choice.obstacle = FlashObstacle({.sixteen_bits = Is16Bit(q.dtype),
                                    .head = q.size(3),
                                    .value = call.operands[2].size(3),
                                    .hidden = hidden,

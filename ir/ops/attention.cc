@@ -8,11 +8,6 @@
 namespace asyra::ops {
 namespace {
 
-constexpr int kFirstExtra = 3;  // after q, k, v
-// of attention_grad: after q, k, v, y, log_sums, dy
-constexpr int kFirstGradExtra = 6;
-constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;
-
 Type ResultType(const OpCall& call) {
   AttentionSizes sizes(call.operands);
   return Type(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e});

@@ -108,8 +108,7 @@ struct PlanQueue {
 struct ChunkPlan {
   int ranks = 1;
   Body body;
-  // Types of the values of the body, over a mesh of one axis, that of the
-  // group.
+  // Types of the body's values, over a mesh whose one axis is the group.
   std::vector<Type> types;
   std::vector<PlanQueue> queues;                 // of every rank
   std::vector<std::vector<PlanBuffer>> buffers;  // by rank

@@ -10,8 +10,6 @@
 namespace asyra {
 namespace {
 
-constexpr int kFirstExtra = 3;  // operand after q, k and v
-
 std::vector<Type> TypesOf(const Rewriter& to, const Op& op) {
   std::vector<Type> types;
   for (ValueId operand : op.operands) types.push_back(to.type(operand));
@@ -22,7 +20,7 @@ std::vector<Type> TypesOf(const Rewriter& to, const Op& op) {
 absl::StatusOr<ValueId> MeanOfValues(Rewriter& to, ValueId v, int64_t heads) {
   const Type type = to.type(v);
   const int64_t groups = type.size(2);
-  bool wide = type.dtype == DType::kBF16 || type.dtype == DType::kF16;
+  const bool wide = Is16Bit(type.dtype);
   ASYRA_ASSIGN_OR_RETURN(
       ValueId mean,
       to.Add("reduce_sum", {v}, {{"dims", Ints{1}}, {"wide", wide}}));
@@ -48,7 +46,7 @@ absl::StatusOr<ValueId> AverageRows(Rewriter& to, const Rewriter::NewOp& op) {
   const double hidden = op.op.attrs.Float("hidden");
   if (!std::isfinite(hidden) || hidden > ops::kAsGoodAsHidden) return kNoValue;
   std::vector<Type> types = TypesOf(to, op.op);
-  ops::AttentionExtras extras(types, kFirstExtra);
+  ops::AttentionExtras extras(types, ops::kFirstExtra);
   if (extras.mask < 0 || types[extras.mask].dtype != DType::kBool) {
     return kNoValue;
   }

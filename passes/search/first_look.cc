@@ -3,7 +3,6 @@
 #include "ir/support/status.h"
 #include "passes/schedule/order/shorten.h"
 #include "passes/search/candidate_search.h"
-#include "simulator/replay/library_memory.h"
 #include "simulator/replay/simulate.h"
 
 namespace asyra {
@@ -25,8 +24,7 @@ absl::StatusOr<Merit> FirstLook(const Program& program,
                                 PassContext& context, int* steps) {
   if (context.costs == nullptr)
     return Invalid("needs costs: there are none in PassContext::costs");
-  int64_t capacity = options.capacity_bytes.value_or(
-      CapacityBytes(/*gib=*/-1, context.costs->machine()));
+  int64_t capacity = CapacityOf(options, context.costs->machine());
   int64_t cut_bytes = 0;
   Program shorter = Shorten(program, kScheduledLayers, &cut_bytes);
   int taken = 0;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "ir/support/status.h"
-#include "simulator/replay/library_memory.h"
 #include "simulator/replay/memory.h"
 #include "simulator/replay/simulate.h"
 
@@ -26,8 +25,7 @@ bool TakesTooMuch(const Program& program, const SimResult& simulated,
 ReplayRules RulesOf(const CompileOptions& options, const Machine& machine) {
   return {.costs = options.costs,
           .measured_only = options.measured_only,
-          .capacity_bytes = options.schedule.capacity_bytes.value_or(
-              CapacityBytes(/*gib=*/-1, machine))};
+          .capacity_bytes = CapacityOf(options.schedule, machine)};
 }
 
 absl::StatusOr<Replayed> ReplayOn(const Machine& machine,

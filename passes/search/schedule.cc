@@ -430,8 +430,7 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
     return Scheduler(program, options, /*capacity_bytes=*/1, context)
         .RunSmallest();
   }
-  int64_t capacity =
-      options.capacity_bytes.value_or(CapacityBytes(/*gib=*/-1, machine));
+  int64_t capacity = CapacityOf(options, machine);
   bool must_fit = options.capacity_bytes.has_value() && !options.allow_misfit;
   if (must_fit || capacity == 0) {
     return Scheduler(program, options, capacity, context).Run();

@@ -1,5 +1,7 @@
 #include "passes/search/schedule_options.h"
 
+#include "simulator/replay/library_memory.h"
+
 namespace asyra {
 namespace {
 
@@ -7,6 +9,10 @@ namespace {
 constexpr int kRoundGrowth = 5;
 
 }  // namespace
+
+int64_t CapacityOf(const ScheduleOptions& options, const Machine& machine) {
+  return options.capacity_bytes.value_or(CapacityBytes(/*gib=*/-1, machine));
+}
 
 std::vector<int> SearchRounds(int steps) {
   std::vector<int> rounds = {kFirstRound};

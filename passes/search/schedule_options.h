@@ -11,6 +11,7 @@
 
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "simulator/machine/machine.h"
 
 namespace asyra {
 
@@ -63,6 +64,10 @@ struct ScheduleOptions {
   PassManagerOptions manager;  // for the passes of the candidates
   size_t runners_up = 0;       // how many of the others are kept
 };
+
+// Returns the bytes of a device that a program may use in all: those that the
+// options have, else the machine's memory. 0: no limit.
+int64_t CapacityOf(const ScheduleOptions& options, const Machine& machine);
 
 // Returns the rounds of a search of so many steps, and the steps of each: 200,
 // 800, 4000, 20000, ..., each with those before it five times what these have:

@@ -7,7 +7,6 @@
 #include "ir/printer.h"
 #include "ir/support/status.h"
 #include "passes/search/strategy_search.h"
-#include "simulator/replay/library_memory.h"
 
 namespace asyra {
 namespace {
@@ -115,8 +114,7 @@ int64_t StrategySearch::LossChunks() const {
 }
 
 int64_t StrategySearch::Capacity() const {
-  return options_.schedule.capacity_bytes.value_or(
-      CapacityBytes(/*gib=*/-1, context_.costs->machine()));
+  return CapacityOf(options_.schedule, context_.costs->machine());
 }
 
 // Tries to compute more again where a step nearly fills the memory, which may

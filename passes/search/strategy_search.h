@@ -14,7 +14,7 @@
 // A training step for which no level of ZeRO was asked for
 // (passes/shard/zero.h) is also tried with the levels that the plan's estimate
 // does not choose. What backward computes again is chosen for each strategy
-// (schedule/recompute_search.h), and where the step nearly fills the memory,
+// (search/recompute_search.h), and where the step nearly fills the memory,
 // once more with a smaller goal. A step is large, and its strategies are many:
 // they are ranked by a first look (schedule.h), only the fastest is searched to
 // the end, and others that are close as long as they are ahead of it.

@@ -5,10 +5,6 @@
 
 namespace asyra {
 
-inline bool Is16Bit(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 // Returns f32 for 16-bit floats, else the same type.
 inline DType WideType(DType dtype) {
   return Is16Bit(dtype) ? DType::kF32 : dtype;

@@ -57,34 +57,34 @@ std::string WhyOf(const OpCall& call, const Work& work, const OpCost& cost) {
 std::vector<SlowKernels> FindSlowKernels(const Program& program,
                                          const SimResult& result,
                                          const CostModel& costs) {
-  std::map<std::pair<std::string_view, std::string>, SlowKernels> found;
-  std::map<std::pair<std::string_view, std::string>, double> bounds;
-  const Gpu& gpu = costs.machine().gpu;
+  struct Group {
+    int count = 0;
+    double us = 0, bound_us = 0;
+  };
+  std::map<std::pair<std::string_view, std::string>, Group> groups;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const OpCost& cost = result.op_costs[i];
-    const OpDef& def = *program.ops[i].def;
-    if (!cost.is_compute || cost.time_us <= 0 || def.body_communicates) {
-      continue;
-    }
     OpUse use(program, program.ops[i]);
     OpCall call = use.call();
+    if (!cost.is_compute || cost.time_us <= 0 || call.def.body_communicates) {
+      continue;
+    }
     Work work = WorkOf(call, program.mesh);
-    double bound_us = BoundUs(gpu, work, ComputeDType(call));
+    double bound_us = BoundUs(costs.machine().gpu, work, ComputeDType(call));
     if (bound_us >= kSlow * cost.time_us) continue;
-    std::pair key(def.name, WhyOf(call, work, cost));
-    SlowKernels& slow = found[key];
-    slow.op = key.first;
-    slow.why = key.second;
-    ++slow.count;
-    slow.us += cost.time_us;
-    bounds[key] += bound_us;
+    Group& group = groups[{call.def.name, WhyOf(call, work, cost)}];
+    ++group.count;
+    group.us += cost.time_us;
+    group.bound_us += bound_us;
   }
   std::vector<SlowKernels> kernels;
-  for (auto& [key, slow] : found) {
-    slow.rate = bounds[key] / slow.us;
-    if (slow.us >= kLeastOfStep * result.makespan_us) {
-      kernels.push_back(std::move(slow));
-    }
+  for (const auto& [key, group] : groups) {
+    if (group.us < kLeastOfStep * result.makespan_us) continue;
+    kernels.push_back({.op = key.first,
+                       .count = group.count,
+                       .us = group.us,
+                       .rate = group.bound_us / group.us,
+                       .why = key.second});
   }
   std::stable_sort(
       kernels.begin(), kernels.end(),

@@ -154,7 +154,7 @@ std::optional<Tensor> GradientOf(const Program& program,
   return gradient;
 }
 
-// That the parameter is trained by its slope.
+// Expects the parameter to be trained by its slope.
 void CheckParam(const Program& program, const std::vector<Tensor>& outputs,
                 Drawn& drawn, uint64_t seed, size_t index, Seen* seen) {
   const Param& param = drawn.model.params()[index];
@@ -186,7 +186,7 @@ void CheckParam(const Program& program, const std::vector<Tensor>& outputs,
       << param.name << ": slope " << slope << ", gradient along it " << along;
 }
 
-// That the outputs are the same over a mesh of two devices.
+// Expects the same outputs over a mesh of two devices.
 void CheckMesh(Program program, const std::vector<Tensor>& inputs,
                const std::vector<Tensor>& want, const char* axis, Seen* seen) {
   program.mesh = *Mesh::Create({{axis, 2}});
@@ -240,7 +240,7 @@ std::optional<Program> WithGradients(Program program) {
   return program;
 }
 
-// That `got` is `want`, with zeros behind dimensions that are larger.
+// Expects `got` to be `want`, with zeros behind dimensions that are larger.
 void ExpectPadded(const Tensor& got, const Tensor& want,
                   const std::string& name) {
   ASSERT_EQ(got.rank(), want.rank()) << name;
@@ -265,7 +265,7 @@ void ExpectPadded(const Tensor& got, const Tensor& want,
   EXPECT_LE(error, 1e-10 * largest) << name;
 }
 
-// That padding of each size changes nothing and has no gradient.
+// Expects padding of each size to change nothing and to have no gradient.
 void CheckPadding(const Program& raised, const Program& program,
                   const std::vector<Tensor>& inputs,
                   const std::vector<Tensor>& want, Seen* seen) {

@@ -1,4 +1,4 @@
-// What a terminal shows in colours.
+// Colours on a terminal.
 #include "tools/standard_output.h"
 
 #include <unistd.h>

@@ -13,8 +13,8 @@
 namespace asyra {
 namespace {
 
-// A table of `before` with the points of `calls` in the place of older ones.
-// What ran as an overlap is left out: it is what the parts should tell.
+// Returns the table `before` with the points of `calls` in place of older ones.
+// Overlaps are left out: their times are to follow from their parts.
 Measurements PartsOf(Measurements before,
                      absl::Span<const MeasuredCall> calls) {
   std::set<std::pair<std::string, int>> measured;

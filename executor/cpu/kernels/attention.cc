@@ -11,7 +11,7 @@
 namespace asyra::cpu {
 namespace {
 
-constexpr int kFirstExtra = 3;  // after q, k, v
+using ops::kFirstExtra;
 
 class AttentionKernel : public CpuKernel {
  public:

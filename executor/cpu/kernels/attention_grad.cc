@@ -14,8 +14,7 @@
 namespace asyra::cpu {
 namespace {
 
-constexpr int kY = 3, kLogSums = 4, kDy = 5;
-constexpr int kFirstExtra = 6;  // after them
+using ops::kFirstGradExtra, ops::kGradDy, ops::kGradLogSums, ops::kGradY;
 
 enum class Of : uint8_t { kMatrices, kMask, kSinks };
 
@@ -41,9 +40,9 @@ class AttentionGradKernel : public CpuKernel {
     const float* q = rows_.Operand(args, 0);
     const float* k = rows_.Operand(args, 1);
     const float* v = rows_.Operand(args, 2);
-    const float* dy = rows_.Operand(args, kDy);
-    const float* y = rows_.Operand(args, kY);
-    const float* log_sum = rows_.Operand(args, kLogSums);  // [b, h, s]
+    const float* dy = rows_.Operand(args, kGradDy);
+    const float* y = rows_.Operand(args, kGradY);
+    const float* log_sum = rows_.Operand(args, kGradLogSums);  // [b, h, s]
     AttentionRows::Extras extras = rows_.ExtrasOf(args);
     std::array<float*, 3> out{};
     for (size_t i = 0; i < results_.size(); ++i) {
@@ -86,7 +85,7 @@ class AttentionGradKernel : public CpuKernel {
 
  private:
   explicit AttentionGradKernel(const KernelUse& use)
-      : of_(OfUse(use)), rows_(use, kFirstExtra) {
+      : of_(OfUse(use)), rows_(use, kFirstGradExtra) {
     for (int i = 0; i < use.num_results(); ++i) {
       results_.push_back(
           {use.result(i).dtype, use.result(i).num_elements(), 0});

@@ -40,8 +40,8 @@ class Expression {
   int Operand(DType dtype);
   // Adds the sum of that many operands more, at least one, in their order.
   int SumOfOperands(DType dtype, int64_t count);
-  // Adds an op element by element (IsElementwise); `dtype` is that of its
-  // result.
+  // Adds an op element by element (IsElementwise); its result has
+  // type `dtype`.
   int Apply(std::string_view op, const AttrMap& attrs, DType dtype,
             const std::vector<int>& inputs);
   // The next of the loop's places: the number of an element in some layout.

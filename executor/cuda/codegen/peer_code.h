@@ -1,6 +1,6 @@
 // Accesses of a generated kernel to the memory of other GPUs, the members of a
-// group that run the same kernel: one operand is the sum of what all members
-// have, and results may be written to all of them.
+// group that run the same kernel: one operand is the sum over all members, and
+// results may be written to all of them.
 //
 // Members pass two barriers. Nobody reads or writes the memory of others before
 // all have begun, for what is read was made by the kernels before; and nobody

@@ -38,7 +38,7 @@ absl::StatusOr<bool> EnableAccess(int ordinal, int peer) {
 }
 
 // Returns whether the memory of another process has what its rank wrote there.
-// What cannot be opened or read is no error here.
+// Memory that cannot be opened or read is no error here.
 bool ReadsRankCell(const PeerMemory& memory, int64_t rank, const Probe& probe) {
   if (!probe.is_shared) return false;
   absl::StatusOr<PeerAddress> cell = memory.Open(rank, probe.rank_cell);

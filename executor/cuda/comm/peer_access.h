@@ -6,11 +6,10 @@
 namespace asyra::cuda {
 
 // Returns whether the GPUs of all ranks of `control` on one host reach each
-// other's memory: that of ranks of this process, for which peer access is
-// enabled, and that of other processes, which is opened and read. `ordinal` is
-// that of the caller's GPU, its thread's current one. False where
-// NCCL_P2P_DISABLE is set. All ranks call it and get the same answer.
-// Errors: those of CUDA and of the exchange.
+// other's memory. For ranks of this process peer access is enabled; memory of
+// other processes is opened and read. `ordinal` is the caller's GPU, the
+// current one of its thread. False where NCCL_P2P_DISABLE is set. All ranks
+// call it and get the same answer. Errors: of CUDA, and of the exchange.
 absl::StatusOr<bool> ReachAllPeers(Communicator& control,
                                    const PeerMemory& memory, int ordinal);
 

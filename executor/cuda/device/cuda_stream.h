@@ -28,7 +28,7 @@ class CudaEvent : public Event {
 };
 
 // Returns the CUDA priority of a stream on the current GPU. Where there are
-// only two priorities, self-copies have that of computation.
+// only two priorities, self-copies and computation share one.
 absl::StatusOr<int> PriorityOf(StreamUse use);
 
 class CudaStream : public Stream {

@@ -6,13 +6,12 @@
 
 #include "executor/cuda/kernels/attention.h"
 #include "executor/kernel.h"
+#include "ir/ops/attention.h"
 
 namespace asyra::cuda {
 
-// Numbers of the operands of attention_grad after q, k, v.
-inline constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;
-// The first of those that attention_grad and attention share.
-inline constexpr int kFirstExtra = 3, kFirstGradExtra = 6;
+using ops::kFirstExtra, ops::kFirstGradExtra;
+using ops::kGradDy, ops::kGradLogSums, ops::kGradY;
 
 // `first` is one of these two.
 AttentionProblem ProblemOf(const KernelUse& use, int first);

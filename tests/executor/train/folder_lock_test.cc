@@ -21,7 +21,8 @@
 
 namespace {
 
-// What flock says as often as that, as on a file system without locks.
+// The error that flock returns so many times, as on a file system without
+// locks.
 std::atomic<int> flock_error = 0, flock_errors = 0;
 
 }  // namespace
