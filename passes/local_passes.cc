@@ -7,6 +7,7 @@
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/shard/exchange_rows.h"
 #include "passes/shard/pack_expert_rows.h"
+#include "passes/shard/weigh_packed_rows.h"
 #include "passes/train/defer_reductions.h"
 #include "passes/train/join_squares.h"
 #include "passes/train/store_in_halves.h"
@@ -58,6 +59,12 @@ std::vector<PassRecord> LocalPasses() {
                     "sorted groups of a device's tokens; 0: as many as pay",
                     int64_t{0}}},
        .fn = PackExpertRows},
+      {.name = "weigh_packed_rows",
+       .summary = "weights of choices, and their gradients, without a row for "
+                  "every choice in the order of tokens",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .fn = WeighPackedRows},
       {.name = "decompose_reduce_scatter",
        .summary =
            "splits each reduce_scatter into an all_to_all and a reduction",

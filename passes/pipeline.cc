@@ -106,6 +106,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
     passes.push_back(MakePass("propagate_sharding", {{"seeds", options.pins}}));
     passes.push_back(MakePass("partition"));
     passes.push_back(MakePass("pack_expert_rows"));
+    passes.push_back(MakePass("weigh_packed_rows"));
     return passes;
   }
   PassOptions plan = {{"pins", options.pins},
@@ -130,6 +131,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
   }
   if (train.has_value()) passes.push_back(MakePass("exchange_rows"));
   passes.push_back(MakePass("pack_expert_rows"));
+  passes.push_back(MakePass("weigh_packed_rows"));
   if (train.has_value() && train->what == TrainOptions::What::kStep) {
     passes.push_back(MakePass("join_squares"));
   }

@@ -15,7 +15,7 @@
   executor: what devices, kernels and communicators are made of (DEVICE_BASE),
   tuning, cpu <- comm <- mpi, tcp <- the files beside these folders <- bench.
   Trainer (the files beside train) and train are one. Within cuda: device <-
-  gemm, codegen, cudnn, hopper <- flash, packed <- kernels <- comm; some files put it all together
+  codegen, cudnn, hopper <- gemm, flash, packed <- kernels <- comm; some files put it all together
   (PLATFORMS).
 
   No circle of units that include each other has more than LARGEST_CIRCLE.
@@ -96,7 +96,8 @@ EXECUTOR_ARROWS = {
 CUDA = "executor/cuda/"
 CUDA_ARROWS = {
     CUDA + "device": {"executor/tuning"},
-    CUDA + "gemm": {CUDA + "device", "executor/tuning"},
+    CUDA + "gemm": {CUDA + "device", CUDA + "codegen", CUDA + "hopper",
+                    "executor/tuning"},
     CUDA + "codegen": {CUDA + "device", "executor/tuning"},
     # The problems are those of our own kernels.
     CUDA + "cudnn": {CUDA + "device", "executor/tuning",

@@ -21,8 +21,10 @@ std::string TraitsOf(const OpCall& call, const ops::AttentionExtras& extras) {
     traits += fmt::format("{}{}", traits.empty() ? "" : ", ", trait);
   };
   if (extras.mask >= 0) {
-    bool is_bool = call.operands[extras.mask].dtype == DType::kBool;
-    add(is_bool ? "bool mask" : "float mask");
+    const Type& mask = call.operands[extras.mask];
+    // One row for all hides what is padding, rows of their own mostly half.
+    add(fmt::format("{} mask{}", mask.dtype == DType::kBool ? "bool" : "float",
+                    mask.size(2) == 1 ? " of keys" : ""));
   }
   if (extras.lengths >= 0) add("lengths");
   if (extras.sinks >= 0) add("sinks");

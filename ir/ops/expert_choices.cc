@@ -18,15 +18,20 @@ absl::StatusOr<std::vector<Type>> InferCollected(const OpCall& call) {
   return std::vector<Type>{out};
 }
 
-absl::StatusOr<std::vector<Type>> InferCombined(const OpCall& call) {
+absl::Status RequireWeights(const OpCall& call, const Type& expected) {
   const Type& weights = call.operands[2];
+  if (weights.dtype == expected.dtype && weights.shape() == expected.shape()) {
+    return absl::OkStatus();
+  }
+  return Invalid("weights are {}{}, they should be {}{}",
+                 ToString(weights.dtype), ShapeToString(weights.shape()),
+                 ToString(expected.dtype), ShapeToString(expected.shape()));
+}
+
+absl::StatusOr<std::vector<Type>> InferCombined(const OpCall& call) {
   Type out = call.operands[1];
   out.dtype = call.operands[0].dtype;
-  if (weights.dtype != out.dtype || weights.shape() != out.shape()) {
-    return Invalid("weights are {}{}, they should be {}{}",
-                   ToString(weights.dtype), ShapeToString(weights.shape()),
-                   ToString(out.dtype), ShapeToString(out.shape()));
-  }
+  ASYRA_RETURN_IF_ERROR(RequireWeights(call, out));
   out.dims.back() = call.operands[0].dims.back();
   return std::vector<Type>{out};
 }

@@ -93,6 +93,14 @@ absl::StatusOr<std::vector<Type>> InferMatmul(const OpCall& call) {
                    rows.dims.back().size, in);
   }
   rows.dims.back() = {weights.size(transpose ? 1 : 2), {}};
+  if (call.operands.size() == 4) {
+    const Type& residual = call.operands[3];
+    if (residual.dtype != rows.dtype || residual.shape() != rows.shape()) {
+      return Invalid("the residual is {}{}, the result {}{}",
+                     ToString(residual.dtype), ShapeToString(residual.shape()),
+                     ToString(rows.dtype), ShapeToString(rows.shape()));
+    }
+  }
   return std::vector<Type>{rows};
 }
 
@@ -104,10 +112,21 @@ std::string RowsSpec(const OpCall& call, int ends) {
 
 absl::StatusOr<AxisRule> MatmulAxes(const OpCall& call) {
   std::string rows = RowsSpec(call, 2);
-  return ParseAxisRule(
-      fmt::format("... {} h, !e {}, ... g !e -> ... {} f", rows,
-                  call.attrs.Bool("transpose_b") ? "f h" : "h f", rows),
-      call.operands, call.results, Linearity::kFirst);
+  bool adds = call.operands.size() == 4;
+  ASYRA_ASSIGN_OR_RETURN(
+      AxisRule rule,
+      ParseAxisRule(
+          fmt::format("... {} h, !e {}, ... g !e{} -> ... {} f", rows,
+                      call.attrs.Bool("transpose_b") ? "f h" : "h f",
+                      adds ? fmt::format(", ... {} f", rows) : "", rows),
+          call.operands, call.results,
+          adds ? Linearity::kNone : Linearity::kFirst));
+  if (!adds) return rule;
+  rule.accumulates_on = 3;
+  for (Factor& factor : rule.factors) {
+    if (factor.kind == FactorKind::kSum) factor.kind = FactorKind::kAccumulated;
+  }
+  return rule;
 }
 
 // A tile of an expert's last rows is half empty in the mean.
@@ -137,6 +156,7 @@ absl::Status MatmulReference(const RefCall& call) {
   int64_t out = weights.size(transpose ? 1 : 2);
   std::vector<double> x = call.operands[0].ToDoubles(), w = weights.ToDoubles();
   std::vector<double> y(call.results[0].num_elements(), 0.0);
+  if (call.operands.size() == 4) y = call.operands[3].ToDoubles();
   int64_t rows = in > 0 ? call.operands[0].num_elements() / in : 0;
   Segments(call.operands[2], rows)
       .ForEach([&](int64_t, int64_t expert, int64_t row) {
@@ -291,8 +311,11 @@ std::vector<OpDef> PackedMatmulOps() {
   return {
       {.name = "packed_matmul",
        .summary = "rows[..., rows, k] * weights[expert, k, n], each row with "
-                  "the weights of its expert",
-       .operands = {{"rows"}, {"weights"}, {"ends"}},
+                  "the weights of its expert, plus the residual if given",
+       .operands = {{"rows"},
+                    {"weights"},
+                    {"ends"},
+                    {"residual", OperandDef::kOptional}},
        .attrs = {{"transpose_b", AttrKind::kBool, "weights are [expert, n, k]",
                   false}},
        .infer = InferMatmul,
@@ -302,7 +325,9 @@ std::vector<OpDef> PackedMatmulOps() {
        .samples = {{"packed_matmul(f32[8,6], f32[3,6,4], i32[2,3])", 0, 4},
                    {"packed_matmul(bf16[2,16,8], bf16[4,16,8], i32[2,2,4]) "
                     "{transpose_b=true}",
-                    0, 3}}},
+                    0, 3},
+                   {"packed_matmul(f32[8,6], f32[3,6,4], i32[2,3], f32[8,4])",
+                    0, 4}}},
       {.name = "packed_wgrad",
        .summary = "lhs[..., rows, m] * rhs[..., rows, n] summed over the rows "
                   "of each expert, [..., expert, m, n]: f32 of 16-bit operands",

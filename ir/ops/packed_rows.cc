@@ -90,6 +90,13 @@ absl::StatusOr<std::vector<Type>> InferDispatch(const OpCall& call) {
   Type rows = call.operands[0];
   int64_t count = call.operands[1].dims.back().size;
   ASYRA_RETURN_IF_ERROR(CheckRouting(call, rows.dims.end()[-2].size, count));
+  if (call.operands.size() == 3) {
+    Type weights = rows;
+    int64_t tokens = rows.dims.end()[-2].size;
+    weights.dims.back() = {count / tokens, {}};
+    ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+    ASYRA_RETURN_IF_ERROR(RequireWeights(call, weights));
+  }
   rows.dims.end()[-2] = {count, {}};
   return std::vector<Type>{rows};
 }
@@ -98,9 +105,11 @@ absl::StatusOr<AxisRule> DispatchAxes(const OpCall& call) {
   int64_t s = call.attrs.Int("group_size");
   int64_t k =
       call.operands[1].dims.back().size / call.operands[0].dims.end()[-2].size;
+  std::string weights =
+      call.operands.size() == 3 ? fmt::format(", ... (g !s={}) !k", s) : "";
   return ParseAxisRule(
-      fmt::format("... (g !s={}) h, ... (g !n={}) -> ... (g !n={}) h", s, s * k,
-                  s * k),
+      fmt::format("... (g !s={}) h, ... (g !n={}){} -> ... (g !n={}) h", s,
+                  s * k, weights, s * k),
       call.operands, call.results, Linearity::kFirst);
 }
 
@@ -112,18 +121,32 @@ absl::Status DispatchReference(const RefCall& call) {
   int64_t tokens = h > 0 ? x.num_elements() / h : 0;
   if (tokens == 0) return absl::OkStatus();
   int64_t s = call.attrs.Int("group_size"), k = rows / tokens, n = s * k;
+  const bool weighs = call.operands.size() == 3;
+  std::vector<double> values, weights, out;
+  if (weighs) {
+    values = x.ToDoubles();
+    weights = call.operands[2].ToDoubles();
+  }
   for (int64_t row = 0; row < rows; ++row) {
     if (sources[row] < 0 || sources[row] >= n) {
       return Invalid("source {} is not in [0, {})", sources[row], n);
     }
     int64_t token = row / n * s + sources[row] / k;
+    if (weighs) {
+      double weight = weights[row / n * n + sources[row]];
+      for (int64_t c = 0; c < h; ++c) {
+        out.push_back(weight * values[token * h + c]);
+      }
+      continue;
+    }
     std::memcpy(call.results[0].mutable_data() + row * h * size,
                 x.data() + token * h * size, h * size);
   }
+  if (weighs) call.results[0].SetAll(out);
   return absl::OkStatus();
 }
 
-// packed_collect, packed_combine --------------------------------------------
+// packed_collect, packed_combine, packed_dot ----------------------------------
 
 // Rows [..., tokens * k, h] and places [..., tokens, k].
 absl::Status CheckPlaces(const OpCall& call) {
@@ -149,6 +172,30 @@ absl::StatusOr<std::vector<Type>> InferCollect(const OpCall& call) {
 absl::StatusOr<std::vector<Type>> InferCombine(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckPlaces(call));
   return InferCombined(call);
+}
+
+absl::StatusOr<std::vector<Type>> InferDot(const OpCall& call) {
+  ASYRA_RETURN_IF_ERROR(CheckPlaces(call));
+  Type dots = call.operands[1], tokens = call.operands[1];
+  dots.dtype = tokens.dtype = call.operands[0].dtype;
+  tokens.dims.back() = call.operands[0].dims.back();
+  const Type& given = call.operands[2];
+  if (given.dtype == tokens.dtype && given.shape() == tokens.shape()) {
+    return std::vector<Type>{dots};
+  }
+  return Invalid("tokens are {}{}, they should be {}{}", ToString(given.dtype),
+                 ShapeToString(given.shape()), ToString(tokens.dtype),
+                 ShapeToString(tokens.shape()));
+}
+
+absl::StatusOr<AxisRule> DotAxes(const OpCall& call) {
+  int64_t s = call.attrs.Int("group_size");
+  int64_t n = s * call.operands[1].dims.back().size;
+  return ParseAxisRule(
+      fmt::format("... (g !n={}) h, ... (g !s={}) !k, ... (g !s={}) h -> "
+                  "... (g !s={}) !k",
+                  n, s, s, s),
+      call.operands, call.results, Linearity::kFirst);
 }
 
 absl::StatusOr<AxisRule> CollectAxes(const OpCall& call) {
@@ -208,6 +255,23 @@ absl::Status CombineReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
+absl::Status DotReference(const RefCall& call) {
+  std::vector<double> from = call.operands[0].ToDoubles();
+  std::vector<double> tokens = call.operands[2].ToDoubles();
+  int64_t h = call.operands[0].size(call.operands[0].rank() - 1);
+  int64_t k = call.operands[1].size(call.operands[1].rank() - 1);
+  ASYRA_ASSIGN_OR_RETURN(std::vector<int64_t> rows, RowsOfChoices(call));
+  std::vector<double> out(rows.size(), 0.0);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    int64_t token = static_cast<int64_t>(i) / k;
+    for (int64_t c = 0; c < h; ++c) {
+      out[i] += from[rows[i] * h + c] * tokens[token * h + c];
+    }
+  }
+  call.results[0].SetAll(out);
+  return absl::OkStatus();
+}
+
 AttrDef GroupSize() {
   return {"group_size", AttrKind::kInt, "consecutive tokens that are sorted"};
 }
@@ -229,9 +293,9 @@ std::vector<OpDef> PackedRowsOps() {
                    {"moe_sort(i32[2,8,2]) {num_experts=5, group_size=4}", 0,
                     3}}},
       {.name = "packed_dispatch",
-       .summary = "a row of tokens x[..., tokens, h] for each choice, in the "
-                  "order of sources",
-       .operands = {{"x"}, {"sources"}},
+       .summary = "a row of tokens x[..., tokens, h] for each choice, times "
+                  "its weight if given, in the order of sources",
+       .operands = {{"x"}, {"sources"}, {"weights", OperandDef::kOptional}},
        .attrs = {GroupSize()},
        .infer = InferDispatch,
        .axes = DispatchAxes,
@@ -239,7 +303,10 @@ std::vector<OpDef> PackedRowsOps() {
        .reference = DispatchReference,
        .samples = {{"packed_dispatch(f32[4,6], i32[8]) {group_size=4}", 0, 7},
                    {"packed_dispatch(bf16[2,8,8], i32[2,16]) {group_size=4}", 0,
-                    7}}},
+                    7},
+                   {"packed_dispatch(f32[2,8,8], i32[2,16], f32[2,8,2]) "
+                    "{group_size=4}",
+                    0, 7}}},
       {.name = "packed_collect",
        .summary = "the row of each choice, [..., token, choice, h]",
        .operands = {{"rows"}, {"places"}},
@@ -259,11 +326,24 @@ std::vector<OpDef> PackedRowsOps() {
        .axes = CollectAxes,
        .work = CollectWork,
        .reference = CombineReference,
+       .samples =
+           {{"packed_combine(f32[8,6], i32[4,2], f32[4,2]) {group_size=4}", 0,
+             7},
+            {"packed_combine(bf16[2,8,8], i32[2,4,2], bf16[2,4,2]) "
+             "{group_size=2}",
+             0, 3}}},
+      {.name = "packed_dot",
+       .summary = "the product of each choice's row with its token's of "
+                  "x[..., tokens, h]",
+       .operands = {{"rows"}, {"places"}, {"x"}},
+       .attrs = {GroupSize()},
+       .infer = InferDot,
+       .axes = DotAxes,
+       .work = CollectWork,
+       .reference = DotReference,
        .samples = {
-           {"packed_combine(f32[8,6], i32[4,2], f32[4,2]) {group_size=4}", 0,
-            7},
-           {"packed_combine(bf16[2,8,8], i32[2,4,2], bf16[2,4,2]) "
-            "{group_size=2}",
+           {"packed_dot(f32[8,6], i32[4,2], f32[4,6]) {group_size=4}", 0, 7},
+           {"packed_dot(bf16[2,8,8], i32[2,4,2], bf16[2,4,8]) {group_size=2}",
             0, 3}}}};
 }
 

@@ -100,6 +100,17 @@ constexpr Sample kSamples[] = {
     {"attention(f16[2,140,4,80], f16[2,141,2,80], f16[2,141,2,80], "
      "f32[2,1,140,141], i64[2]) {scale=0.05}",
      1, 3},
+    // Masks that the copy engine brings, and one for which there is no room.
+    {"attention(bf16[2,200,4,128], bf16[2,296,2,128], bf16[2,296,2,128], "
+     "bf16[1,4,200,296]) {scale=0.05}"},
+    {"attention(f16[2,136,4,64], f16[2,264,2,64], f16[2,264,2,64], "
+     "bf16[2,1,136,264], i64[2]) {causal=true, offset=128, softcap=3.0, "
+     "scale=0.05}",
+     1, 3},
+    {"attention(bf16[1,136,4,256], bf16[1,136,2,256], bf16[1,136,2,256], "
+     "bf16[1,4,136,136]) {window=33, scale=0.05, log_sums=true}"},
+    {"attention(bf16[1,136,2,192], bf16[1,136,2,192], bf16[1,136,2,128], "
+     "bf16[1,2,136,136]) {scale=0.05}"},
     // With log sums.
     {"attention(bf16[2,128,4,64], bf16[2,128,2,64], bf16[2,128,2,64]) "
      "{causal=true, scale=0.05, log_sums=true}"},
@@ -207,6 +218,11 @@ constexpr GradientCase kGradients[] = {
      "bf16[2,70,2,80]", "f32[2,2,70]", "scale=0.05", "f32[2,1,1,131]"},
     {"f16[2,70,4,40]", "f16[2,90,2,40]", "f16[2,90,2,24]", "f16[2,70,4,24]",
      "f32[2,4,70]", "causal=true, offset=20, softcap=3.0, scale=0.05"},
+    // Masks that the copy engine brings.
+    {"bf16[2,136,4,128]", "bf16[2,200,2,128]", "bf16[2,200,2,128]",
+     "bf16[2,136,4,128]", "f32[2,4,136]", "scale=0.05", "bf16[1,4,136,200]"},
+    {"f16[2,136,4,64]", "f16[2,200,2,64]", "f16[2,200,2,64]", "f16[2,136,4,64]",
+     "f32[2,4,136]", "window=40, softcap=3.0, scale=0.05", "bf16[2,1,136,200]"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Attention, HalfPrecisionGradients,

@@ -99,6 +99,30 @@ TEST(PackedRows, AreMultipliedByTheWeightsOfTheirExperts) {
   }
 }
 
+// So many tiles that blocks have several, of which every second one is another
+// warp group's.
+TEST(PackedRows, FillBlocksWithSeveralTiles) {
+  absl::StatusOr<int> gpus = CountCudaDevices();
+  if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
+  Rows r = {
+      1, 3000, 72, 1400, {300, 0, 700, 1, 63, 64, 65, 500, 127, 128, 129, 923}};
+  Tensor ends = EndsOf(r);
+  std::string e = fmt::format("i32[1,{}]", r.experts());
+  for (bool transposed : {false, true}) {
+    ExpectAsInterpreted(
+        transposed
+            ? fmt::format("packed_matmul(bf16[3000,72], bf16[{},1400,72], {}) "
+                          "{{transpose_b=true}}",
+                          r.experts(), e)
+            : fmt::format("packed_matmul(bf16[3000,72], bf16[{},72,1400], {})",
+                          r.experts(), e),
+        ends, 2);
+  }
+  ExpectAsInterpreted(
+      fmt::format("packed_wgrad(bf16[3000,400], bf16[3000,1000], {})", e), ends,
+      2);
+}
+
 TEST(PackedRows, OfBatchesHaveTheirOwnGradients) {
   absl::StatusOr<int> gpus = CountCudaDevices();
   if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();

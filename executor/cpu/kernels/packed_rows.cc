@@ -1,5 +1,6 @@
 // Rows of experts without free ones (ir/ops/packed_rows.cc).
 #include <cstring>
+#include <numeric>
 
 #include "executor/cpu/element.h"
 #include "executor/cpu/gemm.h"
@@ -103,11 +104,15 @@ class DispatchKernel : public CpuKernel {
  public:
   explicit DispatchKernel(const KernelUse& use)
       : dtype_(use.operand(1).dtype),
+        element_(use.operand(0).dtype),
+        weighs_(use.num_operands() == 3),
         rows_(use.operand(1).num_elements()),
-        row_bytes_(LastOf(use.operand(0)) * SizeOf(use.operand(0).dtype)),
+        hidden_(LastOf(use.operand(0))),
+        row_bytes_(hidden_ * SizeOf(element_)),
         group_size_(use.attrs().Int("group_size")),
         chosen_(LastOf(use.operand(1)) /
                 use.operand(0).size(use.operand(0).rank() - 2)) {}
+  int64_t workspace_bytes() const override { return weighs_ ? hidden_ * 8 : 0; }
 
   absl::Status Run(const KernelArgs& args) override {
     const auto* from = static_cast<const std::byte*>(args.operands[0]);
@@ -119,17 +124,35 @@ class DispatchKernel : public CpuKernel {
         return Invalid("source {} is not in [0, {})", source, n);
       }
       int64_t token = row / n * group_size_ + source / chosen_;
-      std::memcpy(to + row * row_bytes_, from + token * row_bytes_, row_bytes_);
+      if (weighs_) {
+        Weigh(args, row / n * n + source, token, row);
+      } else {
+        std::memcpy(to + row * row_bytes_, from + token * row_bytes_,
+                    row_bytes_);
+      }
     }
     return absl::OkStatus();
   }
 
  private:
-  DType dtype_;
-  int64_t rows_, row_bytes_, group_size_, chosen_;
+  void Weigh(const KernelArgs& args, int64_t choice, int64_t token,
+             int64_t row) {
+    auto* values = static_cast<double*>(args.workspace);
+    double weight = 0;
+    Load(element_, ElementAt(element_, args.operands[2], choice), 1, &weight);
+    Load(element_, ElementAt(element_, args.operands[0], token * hidden_),
+         hidden_, values);
+    for (int64_t h = 0; h < hidden_; ++h) values[h] *= weight;
+    Store(element_, values, hidden_,
+          ElementAt(element_, args.results[0], row * hidden_));
+  }
+
+  DType dtype_, element_;
+  bool weighs_;
+  int64_t rows_, hidden_, row_bytes_, group_size_, chosen_;
 };
 
-// packed_collect, and with weights packed_combine.
+// packed_collect, with weights packed_combine, with tokens packed_dot.
 class CollectKernel : public CpuKernel {
  public:
   explicit CollectKernel(const KernelUse& use)
@@ -139,7 +162,8 @@ class CollectKernel : public CpuKernel {
         hidden_(LastOf(use.operand(0))),
         chosen_(LastOf(use.operand(1))),
         group_rows_(use.attrs().Int("group_size") * chosen_),
-        combines_(use.num_operands() == 3) {
+        combines_(use.def().name == "packed_combine"),
+        multiplies_(use.def().name == "packed_dot") {
     sum_at_ = layout_.Add(hidden_ * 8);
     row_at_ = layout_.Add(hidden_ * 8);
   }
@@ -154,6 +178,8 @@ class CollectKernel : public CpuKernel {
       int64_t row = i / group_rows_ * group_rows_ + place;
       if (combines_) {
         Add(args, i, row);
+      } else if (multiplies_) {
+        Multiply(args, i, row);
       } else {
         std::memcpy(ElementAt(dtype_, args.results[0], i * hidden_),
                     ElementAt(dtype_, args.operands[0], row * hidden_),
@@ -178,9 +204,20 @@ class CollectKernel : public CpuKernel {
           ElementAt(dtype_, args.results[0], choice / chosen_ * hidden_));
   }
 
+  void Multiply(const KernelArgs& args, int64_t choice, int64_t row) {
+    auto* token = WorkspaceAt<double>(args.workspace, sum_at_);
+    auto* values = WorkspaceAt<double>(args.workspace, row_at_);
+    int64_t from = choice / chosen_ * hidden_;
+    Load(dtype_, ElementAt(dtype_, args.operands[2], from), hidden_, token);
+    Load(dtype_, ElementAt(dtype_, args.operands[0], row * hidden_), hidden_,
+         values);
+    double sum = std::inner_product(values, values + hidden_, token, 0.0);
+    Store(dtype_, &sum, 1, ElementAt(dtype_, args.results[0], choice));
+  }
+
   DType index_, dtype_;
   int64_t choices_, hidden_, chosen_, group_rows_;
-  bool combines_;
+  bool combines_, multiplies_;
   WorkspaceLayout layout_;
   int64_t sum_at_, row_at_;
 };
@@ -241,6 +278,7 @@ class SegmentKernel : public CpuKernel {
           }
           return absl::OkStatus();
         }));
+    if (args.operands.size() > 3) AddResidual(args.operands[3], c);
     if (Converts(2)) {
       Store(result_, static_cast<const float*>(c), counts_[2], args.results[0]);
     }
@@ -251,6 +289,19 @@ class SegmentKernel : public CpuKernel {
 
  private:
   bool Converts(int i) const { return (i < 2 ? dtype_ : result_) != computed_; }
+
+  // Adds a residual of the result's type to the sums `c`, in parts.
+  void AddResidual(const void* residual, void* c) const {
+    std::array<double, 256> values, sums;
+    for (int64_t at = 0; at < counts_[2]; at += 256) {
+      int64_t count = std::min<int64_t>(256, counts_[2] - at);
+      void* to = ElementAt(computed_, c, at);
+      Load(dtype_, ElementAt(dtype_, residual, at), count, values.data());
+      Load(computed_, to, count, sums.data());
+      for (int64_t i = 0; i < count; ++i) sums[i] += values[i];
+      Store(computed_, sums.data(), count, to);
+    }
+  }
 
   const void* Operand(const KernelArgs& args, int i) {
     if (!Converts(i)) return args.operands[i];
@@ -422,6 +473,7 @@ std::vector<CpuKernelDef> PackedRowsKernels() {
           {"packed_dispatch", HasElements, Prepare<DispatchKernel>},
           {"packed_collect", HasElements, Prepare<CollectKernel>},
           {"packed_combine", HasElements, Prepare<CollectKernel>},
+          {"packed_dot", HasElements, Prepare<CollectKernel>},
           {"packed_matmul", HasElements, PrepareMatmul},
           {"packed_wgrad", HasElements, PrepareWgrad},
           {"packed_sum", HasElements, Prepare<SumKernel>},

@@ -42,6 +42,9 @@ absl::Status CheckFlashTakes(const AttentionProblem& p, bool gradient) {
   return Unimplemented("a GPU of architecture {}", architecture);
 }
 
+// The copy engine's rows begin at multiples of 16 bytes.
+constexpr int64_t kCopiedElements = 8;
+
 FlashDesign DesignOf(const AttentionProblem& p,
                      const AttentionOperands& operands) {
   FlashDesign design = {.bf16 = p.element == Element::kBF16,
@@ -54,8 +57,21 @@ FlashDesign DesignOf(const AttentionProblem& p,
   for (int dim = 0; dim < 3; ++dim) {
     design.mask_pairs = design.mask_pairs && p.mask_strides[dim] % 2 == 0;
   }
+  design.mask_copies = design.mask.has_value() && Is16Bit(*design.mask) &&
+                       p.mask_strides[3] == 1 && p.mask_strides[2] > 0;
+  for (int dim = 0; dim < 3; ++dim) {
+    design.mask_copies =
+        design.mask_copies && p.mask_strides[dim] % kCopiedElements == 0;
+  }
   if (operands.sinks >= 0) design.sinks = p.sinks;
   if (operands.lengths >= 0) design.lengths = p.lengths;
+  return design;
+}
+
+// Returns a design whose mask is copied only where an SM has room for that.
+FlashDesign Fitting(FlashDesign design,
+                    FlashTiling (*tiling)(const FlashDesign&)) {
+  if (tiling(design).shared_bytes > kMostShared) design.mask_copies = false;
   return design;
 }
 
@@ -130,7 +146,7 @@ class FlashKernel : public CudaKernel {
               FlashTiling (*tiling)(const FlashDesign&))
       : problem_(problem),
         operands_(operands),
-        design_(DesignOf(problem, operands)),
+        design_(Fitting(DesignOf(problem, operands), tiling)),
         tiling_(tiling(design_)) {
     AddTiles(problem_, tiling_, &design_);
     params_ = ParamsOf(problem_, design_);
@@ -160,20 +176,17 @@ class FlashKernel : public CudaKernel {
     ASYRA_RETURN_IF_ERROR(Map(data.q, p.s, p.h, p.d, tiling_.rows, &params_.q));
     ASYRA_RETURN_IF_ERROR(Map(data.k, p.t, p.g, p.d, tiling_.keys, &params_.k));
     ASYRA_RETURN_IF_ERROR(Map(data.v, p.t, p.g, p.e, tiling_.keys, &params_.v));
+    if (design_.mask_copies) ASYRA_RETURN_IF_ERROR(MapMask(data.mask));
     if (tiles_ == nullptr) return absl::OkStatus();
     return LaunchFlash(tiles_, dim3(static_cast<unsigned>(TileCount(design_))),
                        128, 0, &params_, stream);
   }
 
-  // Encodes a map anew where its data has moved, which is seldom.
   absl::Status Map(const void* data, int64_t rows, int64_t heads, int64_t width,
                    int box_rows, TensorMap* map) {
-    const void*& encoded = encoded_[map];
-    if (encoded == data) return absl::OkStatus();
-    ASYRA_RETURN_IF_ERROR(Encode(
-        {data, design_.bf16, problem_.b, rows, heads, width, box_rows}, map));
-    encoded = data;
-    return absl::OkStatus();
+    return Map(
+        {data, problem_.element, problem_.b, rows, heads, width, box_rows},
+        map);
   }
 
   const AttentionProblem problem_;
@@ -183,6 +196,35 @@ class FlashKernel : public CudaKernel {
   FlashParams params_;
 
  private:
+  // Encodes a map anew where its data has moved, which is seldom.
+  absl::Status Map(const HeadsMap& of, TensorMap* map) {
+    const void*& encoded = encoded_[map];
+    if (encoded == of.data) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(Encode(of, map));
+    encoded = of.data;
+    return absl::OkStatus();
+  }
+
+  // Dimensions along which the mask broadcasts have one entry.
+  absl::Status MapMask(const void* data) {
+    const AttentionProblem& p = problem_;
+    const int64_t* strides = p.mask_strides;
+    auto count = [&](int dim, int64_t size) {
+      return strides[dim] == 0 ? 1 : size;
+    };
+    return Map({.data = data,
+                .element = p.mask,
+                .batch = count(0, p.b),
+                .rows = p.s,
+                .heads = count(1, p.h),
+                .width = p.t,
+                .box_rows = tiling_.rows,
+                .row_stride = strides[2],
+                .head_stride = strides[1] == 0 ? strides[2] : strides[1],
+                .batch_stride = strides[0] == 0 ? strides[2] : strides[0]},
+               &params_.mask_tiles);
+  }
+
   cudaKernel_t tiles_ = nullptr;
   absl::flat_hash_map<TensorMap*, const void*> encoded_;
 };

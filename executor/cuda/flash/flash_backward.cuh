@@ -18,6 +18,7 @@ constexpr uint32 kDqBytes = 4 * kDqCount * kConsumers;
 
 struct Shared {
   uint32 k, v, q, dy;  // of stage 0
+  uint32 mask;         // of stage 0
   uint32 ds;           // [BN][BM], 16 bits
   uint32 dq;           // f32
   uint32 kv_full, full, empty;
@@ -72,7 +73,13 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared& shared,
   while (tiles.Next(p, b, n)) {
     uint32 full = shared.full + 8 * stage.at;
     Wait(shared.empty + 8 * stage.at, stage.phase ^ 1);
-    Expect(full, kQBytes + kDyBytes);
+    Expect(full, kQBytes + kDyBytes + (tiles.kind == 1 ? kMaskBytes : 0));
+#if MASK_COPIES
+    if (tiles.kind == 1) {
+      CopyMask(p, shared.mask + stage.at * kMaskBytes, full, b, tiles.head,
+               tiles.m * BM, n * BN);
+    }
+#endif
     CopyPanels<kPanelsD>(&p.q, shared.q + stage.at * kQBytes, kRowPanel, full,
                          tiles.head, tiles.m * BM, b);
     CopyPanels<kPanelsE>(&p.dy, shared.dy + stage.at * kDyBytes, kRowPanel,
@@ -96,13 +103,23 @@ __device__ __forceinline__ void ProductOfRows(uint32 left, uint32 right,
 
 // Turns products s and dp to weights and gradients of products, but for a
 // factor p.scale; row i / 2 of the thread is a key, columns are rows of q.
+// `mask`: its tile, where copies bring it.
 __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
-                                      const float4* rows, int b, int h, int m,
-                                      int first_key, int column, bool plain,
-                                      bool whole, float (&s)[BM / 2]) {
+                                      const float4* rows, uint32 mask, int b,
+                                      int h, int m, int first_key, int column,
+                                      bool plain, bool whole,
+                                      float (&s)[BM / 2]) {
+#if MASK_COPIES
+  float added[4][2] = {};
+#endif
 #pragma unroll
   for (int j = 0; j < BM / 8; ++j) {
     float4 of = rows[4 * j];  // log sum and mean of two rows
+#if MASK_COPIES
+    if (!plain && j % 2 == 0) {
+      ReadMask<true>(mask, 8 * j, (threadIdx.x / 32 - 4) * 16, added);
+    }
+#endif
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float log_sum = i % 2 == 0 ? of.x : of.z;
@@ -113,7 +130,9 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
       x *= p.scale;
 #endif
       int key = first_key + i / 2 * 8, row = m * BM + 8 * j + column + i % 2;
-#if MASK
+#if MASK_COPIES
+      x += added[j % 2 * 2 + i / 2][i % 2];
+#elif MASK
       if (!plain && key < p.t) {
         int64 at = MaskRow(p, b, h, min(row, p.s - 1)) + key * MASK_KEYS;
 #if MASK == 1
@@ -239,8 +258,8 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
       slopes[i] = 1 - t * t;
     }
 #endif
-    Weigh(p, sight, rows, b, h, m, n * BN + row, column, tiles.kind == 2, whole,
-          s);
+    Weigh(p, sight, rows, shared.mask + stage.at * kMaskBytes, b, h, m,
+          n * BN + row, column, tiles.kind == 2, whole, s);
     uint32 weights[BM / 4], scores[BM / 4];
     PackAll(s, weights);
     WaitProducts<0>();
@@ -321,7 +340,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   shared.v = shared.k + kKBytes;
   shared.q = shared.v + kVBytes;
   shared.dy = shared.q + STAGES * kQBytes;
-  shared.ds = shared.dy + STAGES * kDyBytes;
+  shared.mask = shared.dy + STAGES * kDyBytes;
+  shared.ds = shared.mask + STAGES * kMaskBytes;
   shared.dq = shared.ds + BN * kRowBytes;
   shared.kv_full = first;
   shared.full = first + 8;

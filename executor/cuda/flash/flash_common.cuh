@@ -44,6 +44,55 @@ struct Sight {
   }
 };
 
+constexpr uint32 kMaskPanel = BM * kRowBytes;
+constexpr uint32 kMaskBytes = MASK_COPIES ? BN / 64 * kMaskPanel : 0;
+
+#if MASK_COPIES
+// Copies the mask's tile of some rows and keys.
+__device__ __forceinline__ void CopyMask(const Params& p, uint32 to,
+                                         uint32 barrier, int b, int h, int row,
+                                         int key) {
+  CopyPanels<BN / 64>(&p.mask_tiles, to, kMaskPanel, barrier,
+                      p.mask_strides[1] == 0 ? 0 : h, row,
+                      p.mask_strides[0] == 0 ? 0 : b, key);
+}
+
+// Reads four squares of 8 x 8 elements of a tile of the mask: those of rows
+// from `row` and keys from `key` on, then 8 rows further, 8 keys further, and
+// both. Each thread gets two neighbouring elements of each square, at row
+// lane / 4 and key lane % 4 * 2, or, kAcross, the other way round.
+template <bool kAcross>
+__device__ __forceinline__ void ReadMask(uint32 tile, int row, int key,
+                                         float (&added)[4][2]) {
+  int lane = threadIdx.x % 32, square = lane / 8;
+  int at = row + lane % 8 + (kAcross ? square / 2 : square % 2) * 8;
+  int chunk = key / 8 + (kAcross ? square % 2 : square / 2);
+  uint32 from = tile + chunk / 8 * kMaskPanel + at * kRowBytes +
+                ((chunk % 8 ^ (at & 7)) << 4);
+  uint32 pairs[4];
+  if (kAcross) {
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, "
+        "[%4];"
+        : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
+        : "r"(from)
+        : "memory");
+  } else {
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
+        : "r"(from)
+        : "memory");
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    uint16 low = pairs[i] & 0xffff, high = pairs[i] >> 16;
+    added[i][0] = MASK_TYPE == kBF16 ? FromBF16(low) : FromF16(low);
+    added[i][1] = MASK_TYPE == kBF16 ? FromBF16(high) : FromF16(high);
+  }
+}
+#endif
+
 #if MASK
 // Returns the beginning of a row of the mask; keys lie MASK_KEYS (0 or 1)
 // apart.

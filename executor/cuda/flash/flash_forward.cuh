@@ -8,7 +8,7 @@ constexpr uint32 kKBytes = kPanelsD * kKVPanel, kVBytes = kPanelsE * kKVPanel;
 constexpr int kPairs = BN / 8;
 
 struct Shared {
-  uint32 q, k, v;  // of stage 0
+  uint32 q, k, v, mask;  // of stage 0
   uint32 q_full, k_full, k_empty, v_full, v_empty;
 };
 
@@ -20,10 +20,17 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared& shared,
   CopyPanels<kPanelsD>(&p.q, shared.q, kQPanel, shared.q_full, h, m * BM, b);
   Stage stage;
   for (int n = n_to - 1; n >= n_from; --n) {
-    if (TileKind(p, b, h, m, n) == 0) continue;
+    int kind = TileKind(p, b, h, m, n);
+    if (kind == 0) continue;
     uint32 at = 8 * stage.at;
     Wait(shared.k_empty + at, stage.phase ^ 1);
-    Expect(shared.k_full + at, kKBytes);
+    Expect(shared.k_full + at, kKBytes + (kind == 1 ? kMaskBytes : 0));
+#if MASK_COPIES
+    if (kind == 1) {
+      CopyMask(p, shared.mask + stage.at * kMaskBytes, shared.k_full + at, b, h,
+               m * BM, n * BN);
+    }
+#endif
     CopyPanels<kPanelsD>(&p.k, shared.k + stage.at * kKBytes, kKVPanel,
                          shared.k_full + at, g, n * BN, b);
     Wait(shared.v_empty + at, stage.phase ^ 1);
@@ -46,11 +53,11 @@ struct Rows {
 
 // Scores of a tile, where row i of the thread has elements 4 j + 2 i of s.
 // `plain`: the mask says nothing here; `whole`: all rows see all keys but for
-// the mask.
+// the mask. `mask`: its tile, where copies bring it.
 __device__ __forceinline__ void Score(const Params& p, const Sight& sight,
-                                      const Rows& rows, int b, int h, int n,
-                                      int column, bool plain, bool whole,
-                                      float (&s)[BN / 2]) {
+                                      const Rows& rows, uint32 mask, int b,
+                                      int h, int n, int column, bool plain,
+                                      bool whole, float (&s)[BN / 2]) {
 #if CAP
   float inner = p.scale / p.softcap;
 #endif
@@ -62,7 +69,18 @@ __device__ __forceinline__ void Score(const Params& p, const Sight& sight,
     s[i] *= p.scale;
 #endif
   }
-#if MASK
+#if MASK_COPIES
+  if (!plain) {
+    int first = (threadIdx.x / 32 - 4) * 16;  // behind the producer's warps
+#pragma unroll
+    for (int j = 0; j < kPairs; j += 2) {
+      float added[4][2];
+      ReadMask<false>(mask, first, 8 * j, added);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) s[4 * j + i] += added[i / 2][i % 2];
+    }
+  }
+#elif MASK
   if (!plain) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -241,18 +259,27 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
   int kind = 0, n = TileBefore(p, b, h, m, n_to, n_from, &kind);
   if (n < n_from) return Store(p, rows, b, h, column, out);
 
-  auto is_whole = [&] { return sight.SeesAll(p, m * BM, BM, n * BN, BN); };
   float s[BN / 2], scale[2];
   uint32 weights[BN / 4];
   Stage keys, values;
+  auto score = [&] {
+    bool whole = sight.SeesAll(p, m * BM, BM, n * BN, BN);
+    uint32 empty = shared.k_empty + 8 * keys.at;
+    if (!MASK_COPIES && thread == 0) Arrive(empty);
+    Score(p, sight, rows, shared.mask + keys.at * kMaskBytes, b, h, n, column,
+          kind == 2, whole, s);
+#if MASK_COPIES
+    Meet(1 + group, 128);  // all warps have read the mask
+    if (thread == 0) Arrive(empty);
+#endif
+    keys.Next(STAGES);
+  };
   Wait(shared.q_full, 0);
   Wait(shared.k_full, 0);
   ProductWithKeys(q, shared.k, s);
   WaitProducts<0>();
   Hold(s);
-  if (thread == 0) Arrive(shared.k_empty);
-  keys.Next(STAGES);
-  Score(p, sight, rows, b, h, n, column, kind == 2, is_whole(), s);
+  score();
   Weigh(p, rows, s, scale);
   PackWeights(s, weights);
   while ((n = TileBefore(p, b, h, m, n, n_from, &kind)) >= n_from) {
@@ -262,9 +289,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
     ProductWithValues(weights, shared.v + values.at * kVBytes, out);
     WaitProducts<1>();
     Hold(s);
-    if (thread == 0) Arrive(shared.k_empty + 8 * keys.at);
-    keys.Next(STAGES);
-    Score(p, sight, rows, b, h, n, column, kind == 2, is_whole(), s);
+    score();
     Weigh(p, rows, s, scale);
     WaitProducts<0>();
     Hold(out);
@@ -291,6 +316,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   Shared shared = {base,
                    base + kQBytes,
                    base + kQBytes + STAGES * kKBytes,
+                   base + kQBytes + STAGES * (kKBytes + kVBytes),
                    first_barrier,
                    first_barrier + 8,
                    first_barrier + 8 * (1 + STAGES),

@@ -2,7 +2,7 @@
 // which includes it by flash_arguments.h.
 
 struct FlashParams {
-  TensorMap q, k, v, dy;
+  TensorMap q, k, v, dy, mask_tiles;
   void *y, *log_sums;
   const void *mask, *lengths, *sinks;
   unsigned char* tiles;

@@ -42,6 +42,7 @@ std::string Head(const FlashDesign& design, const FlashTiling& tiling) {
   define("MASK_TYPE", NumberOf(design.mask));
   define("MASK_KEYS", design.mask_keys);
   define("MASK_PAIRS", design.mask_pairs ? 1 : 0);
+  define("MASK_COPIES", design.mask_copies ? 1 : 0);
   define("SINKS", design.sinks.has_value() ? 1 : 0);
   define("SINK_TYPE", NumberOf(design.sinks));
   define("LENGTHS", BytesOf(design.lengths));
@@ -60,6 +61,7 @@ std::string Head(const FlashDesign& design, const FlashTiling& tiling) {
   define("kBF16", static_cast<int>(Element::kBF16));
   text += kTensorMapWords;
   text += kFlashParams;
+  text += kNumbers;
   text += kHopper;
   text += kFlashCommon;
   return text;
@@ -72,6 +74,7 @@ FlashTiling ForwardTiling(const FlashDesign& design) {
   if (std::max(design.d, design.e) > 192 || design.e > 128) tiling.keys = 64;
   int64_t of_rows = Panels(design.d) * tiling.rows,
           of_keys = (Panels(design.d) + Panels(design.e)) * tiling.keys;
+  if (design.mask_copies) of_keys += Panels(tiling.keys) * tiling.rows;
   // Panels of 128 bytes a row, and room to begin at a multiple of 1024.
   tiling.shared_bytes = 128 * (of_rows + tiling.stages * of_keys) + 1024;
   return tiling;
@@ -99,7 +102,8 @@ FlashTiling BackwardTiling(const FlashDesign& design) {
   int64_t panels = Panels(design.d) + Panels(design.e);
   int64_t dq_row = 4 * tiling.groups * DqColumns(design, tiling.groups);
   auto bytes = [&](int stages) {
-    return 128 * panels * (tiling.keys + stages * tiling.rows) +
+    int64_t of_rows = panels + (design.mask_copies ? Panels(tiling.keys) : 0);
+    return 128 * (panels * tiling.keys + stages * of_rows * tiling.rows) +
            128 * tiling.keys + dq_row * tiling.rows + 1024;
   };
   if (bytes(tiling.stages) > kMostShared) tiling.stages = 1;

@@ -19,6 +19,8 @@ struct FlashDesign {
   // Keys of the mask lie 0 or 1 elements apart; pairs of them are aligned.
   int mask_keys = 1;
   bool mask_pairs = false;
+  // The copy engine brings tiles of the mask, which adds 16-bit elements.
+  bool mask_copies = false;
   // Tiles of the mask by [batch, heads, rows, keys], where there are some.
   int64_t tiles[4] = {0, 0, 0, 0};
 };

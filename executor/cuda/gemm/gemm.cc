@@ -15,6 +15,7 @@
 #include "executor/cuda/device/per_gpu.h"
 #include "executor/cuda/device/scratch.h"
 #include "executor/cuda/device/timed_runs.h"
+#include "executor/cuda/gemm/few_rows.h"
 #include "executor/cuda/gemm/gemm_algorithm.h"
 #include "ir/support/status.h"
 
@@ -148,13 +149,6 @@ class LtGemm : public Gemm {
   }
 
   void Use(const GemmAlgorithm& algorithm) { algorithm_ = algorithm; }
-  void SetTuningResult(std::string key, const TuningResult& result) {
-    key_ = std::move(key);
-    tuned_ = result;
-  }
-  void AddTuningResult(TuningResults* results) const override {
-    results->emplace(key_, tuned_);
-  }
 
   int64_t workspace_bytes() const override {
     return static_cast<int64_t>(algorithm_.workspace_bytes);
@@ -224,8 +218,6 @@ class LtGemm : public Gemm {
   Operation operation_;
   Layout a_, b_, c_;
   GemmAlgorithm algorithm_;
-  std::string key_;
-  TuningResult tuned_;
 };
 
 // Matrices to time a matmul on.
@@ -247,18 +239,18 @@ class Trial {
     return workspace_.Allocate(kGemmWorkspaceBytes);
   }
 
-  absl::StatusOr<double> TimeMs(LtGemm& gemm) const {
+  absl::StatusOr<double> TimeMs(Gemm& gemm) const {
     return runs_.MedianMs([&] { return Enqueue(gemm); });
   }
-  absl::StatusOr<double> UnderLoadMs(double run_ms, LtGemm& gemm) const {
+  absl::StatusOr<double> UnderLoadMs(double run_ms, Gemm& gemm) const {
     return runs_.UnderLoadMs(run_ms, [&] { return Enqueue(gemm); });
   }
-  absl::Status RunOnce(LtGemm& gemm) const {
+  absl::Status RunOnce(Gemm& gemm) const {
     return runs_.Once([&] { return Enqueue(gemm); });
   }
 
  private:
-  absl::Status Enqueue(LtGemm& gemm) const {
+  absl::Status Enqueue(Gemm& gemm) const {
     return gemm.Enqueue(a_.data(), b_.data(), c_.data(),
                         {residual_.data(), bias_.data()}, workspace_.data(),
                         runs_.stream());
@@ -317,6 +309,19 @@ absl::StatusOr<Fastest> FastestUnderLoad(
   return Fastest{tried[fastest.index], fastest.ms};
 }
 
+// Puts the fastest of our kernels in place of the library's algorithm where it
+// is faster.
+absl::Status TryFewRows(const GemmShape& shape, const Trial& trial,
+                        TuningResult* best) {
+  for (const FewRowsDesign& design : FewRowsDesigns(shape)) {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm,
+                           CreateFewRows(shape, design));
+    ASYRA_ASSIGN_OR_RETURN(double ms, trial.TimeMs(*gemm));
+    if (ms * 1e3 < best->us) *best = TuningResult{ToText(design), ms * 1e3};
+  }
+  return absl::OkStatus();
+}
+
 // The fastest of the candidates; the first one if there is no memory to time
 // them.
 absl::StatusOr<TuningResult> Tune(const GemmShape& shape, LtGemm& gemm) {
@@ -326,6 +331,9 @@ absl::StatusOr<TuningResult> Tune(const GemmShape& shape, LtGemm& gemm) {
   if (absl::IsResourceExhausted(ready)) return TuningResult{ToText(found[0])};
   ASYRA_RETURN_IF_ERROR(ready);
   ASYRA_ASSIGN_OR_RETURN(Fastest best, FastestAlone(found, trial, gemm));
+  TuningResult result = {ToText(found[best.index]), best.ms * 1e3};
+  ASYRA_RETURN_IF_ERROR(TryFewRows(shape, trial, &result));
+  if (ParseFewRows(result.value).has_value()) return result;
   if (best.ms >= kLongMs && found.size() > 1) {
     ASYRA_ASSIGN_OR_RETURN(best, FastestUnderLoad(found, best, trial, gemm));
   }
@@ -338,7 +346,7 @@ absl::StatusOr<TuningResult> Tune(const GemmShape& shape, LtGemm& gemm) {
 // process, or the rank of another GPU, may have measured it, so that it has
 // never run on this one. Without memory for that it stays as it is.
 absl::Status LoadKernel(const GemmShape& shape, const std::string& key,
-                        const TuningResult& result, LtGemm& gemm) {
+                        const TuningResult& result, Gemm& gemm) {
   static std::mutex mutex;
   static auto* loaded =
       new std::set<std::tuple<int, std::string, std::string>>();
@@ -360,20 +368,30 @@ absl::Status LoadKernel(const GemmShape& shape, const std::string& key,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
-  auto gemm = std::make_unique<LtGemm>(shape);
-  ASYRA_RETURN_IF_ERROR(gemm->Describe());
+  auto library = std::make_unique<LtGemm>(shape);
+  ASYRA_RETURN_IF_ERROR(library->Describe());
   ASYRA_ASSIGN_OR_RETURN(std::string gpu, GpuModel());
   std::string key = KeyOf(shape, gpu);
   auto serves = [&](const TuningResult& result) {
+    if (ParseFewRows(result.value).has_value()) {
+      return !FewRowsDesigns(shape).empty();
+    }
     std::optional<GemmAlgorithm> algorithm = ParseGemmAlgorithm(result.value);
-    return algorithm.has_value() && gemm->Takes(*algorithm);
+    return algorithm.has_value() && library->Takes(*algorithm);
   };
   ASYRA_ASSIGN_OR_RETURN(
       TuningResult result,
-      GpuTuningCache().Get(key, serves, [&] { return Tune(shape, *gemm); }));
-  gemm->Use(*ParseGemmAlgorithm(result.value));
+      GpuTuningCache().Get(key, serves, [&] { return Tune(shape, *library); }));
+  std::unique_ptr<Gemm> gemm;
+  if (std::optional<FewRowsDesign> design = ParseFewRows(result.value)) {
+    ASYRA_ASSIGN_OR_RETURN(gemm, CreateFewRows(shape, *design));
+  } else {
+    library->Use(*ParseGemmAlgorithm(result.value));
+    gemm = std::move(library);
+  }
   ASYRA_RETURN_IF_ERROR(LoadKernel(shape, key, result, *gemm));
-  gemm->SetTuningResult(std::move(key), result);
+  gemm->key_ = std::move(key);
+  gemm->tuned_ = result;
   return gemm;
 }
 

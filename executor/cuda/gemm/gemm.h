@@ -1,10 +1,12 @@
-// Matmuls by cuBLASLt. The algorithms that its heuristics propose first are
-// timed on random data when a matmul is prepared, unless there is a tuning
-// result (executor/tuning/tuning_results.h).
+// Matmuls by cuBLASLt, or, of few rows, by a kernel of our own. The algorithms
+// that cuBLASLt's heuristics propose first and our kernel are timed on random
+// data when a matmul is prepared, unless there is a tuning result
+// (executor/tuning/tuning_results.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "executor/cuda/device/cuda_status.h"
@@ -47,11 +49,17 @@ class Gemm {
   static absl::StatusOr<std::unique_ptr<Gemm>> Create(const GemmShape& shape);
   virtual ~Gemm() = default;
   virtual int64_t workspace_bytes() const = 0;
-  virtual void AddTuningResult(TuningResults* results) const = 0;
+  void AddTuningResult(TuningResults* results) const {
+    results->emplace(key_, tuned_);
+  }
   // `data` has what the epilogue reads.
   virtual absl::Status Enqueue(const void* a, const void* b, void* c,
                                const EpilogueData& data, void* workspace,
                                cudaStream_t stream) = 0;
+
+ private:
+  std::string key_;
+  TuningResult tuned_;
 };
 
 }  // namespace asyra::cuda

@@ -59,8 +59,8 @@ uint32_t AlignmentOf(const GemmShape& shape) {
 
 std::string KeyOf(const GemmShape& shape, std::string_view gpu) {
   return fmt::format(
-      "gemm {}, aligned to {}, workspace {}, cuBLASLt {}, long "
-      "ones chosen under load, {}",
+      "gemm {}, aligned to {}, workspace {}, cuBLASLt {}, few rows by our own "
+      "kernel, long ones chosen under load, {}",
       FieldsOf(shape), AlignmentOf(shape), kGemmWorkspaceBytes,
       cublasLtGetVersion(), gpu);
 }

@@ -5,9 +5,10 @@
 
 namespace asyra::cuda {
 
-extern const std::string_view kTensorMapWords, kHopper;
+extern const std::string_view kTensorMapWords, kNumbers, kHopper;
 extern const std::string_view kFlashBackward, kFlashCommon, kFlashForward,
     kFlashParams, kFlashTiles;
+extern const std::string_view kFewRows;
 extern const std::string_view kPackedMatmul, kPackedParams;
 
 }  // namespace asyra::cuda

@@ -7,18 +7,6 @@
 // Tiles lie in shared memory as the copy engine writes them with its 128-byte
 // swizzle: panels of 64 columns, each with its rows at 128 bytes.
 
-using uint8 = unsigned char;
-using uint16 = unsigned short;
-using uint32 = unsigned int;
-using int64 = long long;
-using uint64 = unsigned long long;
-
-#define NEVER __int_as_float(0xff800000)  // -inf
-#define ENDLESS __int_as_float(0x7f800000)
-#define NAN32 __int_as_float(0x7fffffff)
-
-constexpr float kLog2E = 1.4426950408889634f;
-constexpr float kLn2 = 0.6931471805599453f;
 constexpr int kRowBytes = 128;  // of a panel
 
 // Barriers ------------------------------------------------------------------
@@ -62,6 +50,11 @@ __device__ __forceinline__ void Meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Counts the caller's threads at a barrier without waiting.
+__device__ __forceinline__ void Announce(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // A ring of stages: which one, and the phase of its barriers.
 struct Stage {
   int at = 0;
@@ -71,6 +64,11 @@ struct Stage {
       at = 0;
       phase ^= 1;
     }
+  }
+  __device__ __forceinline__ void Skip(int count, int stages) {
+    at += count;
+    phase ^= at / stages & 1;
+    at %= stages;
   }
 };
 
@@ -85,6 +83,24 @@ __device__ __forceinline__ void CopyBox(const TensorMap* map, uint32 to,
       "bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(column), "r"(head), "r"(row), "r"(b)
       : "memory");
+}
+
+// Copies a box to a map, in a group of its own; what lies outside is left out.
+__device__ __forceinline__ void StoreBox(const TensorMap* map, uint32 from,
+                                         int column, int head, int row, int b) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, "
+      "%5}], [%1];\n"
+      "cp.async.bulk.commit_group;" ::"l"(map),
+      "r"(from), "r"(column), "r"(head), "r"(row), "r"(b)
+      : "memory");
+}
+
+// Waits until all but kLeft groups of the thread's copies have read what they
+// copy.
+template <int kLeft>
+__device__ __forceinline__ void WaitStores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");
 }
 
 // Makes ordinary stores to shared memory visible to tensor cores and copies.
@@ -131,59 +147,6 @@ __device__ __forceinline__ uint64 AlongColumns(uint32 address,
          (uint64{1024 >> 4} << 32) | (uint64{1} << 62);
 }
 
-// Numbers --------------------------------------------------------------------
-
-__device__ __forceinline__ float Exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ __forceinline__ float Reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-// Computes tanh by exp, with an error of 1e-7; tanh.approx has 5e-4.
-__device__ __forceinline__ float Tanh(float x) {
-  return 1 - 2 * Reciprocal(1 + Exp2(2 * kLog2E * x));
-}
-
-#if BF16
-__device__ __forceinline__ uint32 Pack(float low, float high) {
-  uint32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-#else
-__device__ __forceinline__ uint32 Pack(float low, float high) {
-  uint32 both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-#endif
-
-__device__ __forceinline__ float FromBF16(uint16 bits) {
-  return __uint_as_float(uint32{bits} << 16);
-}
-__device__ __forceinline__ float FromF16(uint16 bits) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-}
-
-__device__ __forceinline__ float FromT(uint16 bits) {
-  return BF16 ? FromBF16(bits) : FromF16(bits);
-}
-
-// Element types as Element numbers them: constants kF32 and so on are written
-// before this text.
-__device__ __forceinline__ float LoadFloat(const void* data, int type,
-                                           int64 at) {
-  if (type == kF32) return static_cast<const float*>(data)[at];
-  uint16 bits = static_cast<const uint16*>(data)[at];
-  return type == kBF16 ? FromBF16(bits) : FromF16(bits);
-}
-
 __device__ __forceinline__ float MaxOfQuad(float x) {
   x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
@@ -193,13 +156,14 @@ __device__ __forceinline__ float SumOfQuad(float x) {
   return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// Panels of one tile, one behind the other.
+// Panels of one tile, one behind the other, from a column on.
 template <int kPanels>
 __device__ __forceinline__ void CopyPanels(const TensorMap* map, uint32 to,
                                            uint32 panel_bytes, uint32 barrier,
-                                           int head, int row, int b) {
+                                           int head, int row, int b,
+                                           int column = 0) {
   for (int c = 0; c < kPanels; ++c) {
-    CopyBox(map, to + c * panel_bytes, barrier, 64 * c, head, row, b);
+    CopyBox(map, to + c * panel_bytes, barrier, column + 64 * c, head, row, b);
   }
 }
 

@@ -39,12 +39,12 @@ class SortKernel : public CudaKernel {
   PackedRouting routing_;
 };
 
-// packed_dispatch, packed_collect and packed_combine.
+// packed_dispatch, packed_collect, packed_combine and packed_dot.
 class MoveKernel : public CudaKernel {
  public:
   explicit MoveKernel(const KernelUse& use)
       : dispatches_(use.def().name == "packed_dispatch"),
-        combines_(use.num_operands() == 3),
+        multiplies_(use.def().name == "packed_dot"),
         element_(ElementOf(use.operand(0).dtype)),
         hidden_(LastOf(use.operand(0))),
         row_bytes_(RowBytes(use.operand(0))) {
@@ -58,23 +58,23 @@ class MoveKernel : public CudaKernel {
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    const void* indices = args.operands[1];
-    if (dispatches_) {
-      ASYRA_CUDA(PackedDispatch(routing_, indices, args.operands[0], row_bytes_,
-                                args.results[0], stream));
-    } else if (combines_) {
-      ASYRA_CUDA(PackedCombine(routing_, indices, element_, args.operands[0],
-                               args.operands[2], hidden_, args.results[0],
-                               stream));
-    } else {
-      ASYRA_CUDA(PackedCollect(routing_, indices, args.operands[0], row_bytes_,
-                               args.results[0], stream));
+    const void *x = args.operands[0], *indices = args.operands[1];
+    void* to = args.results[0];
+    if (args.operands.size() < 3) {
+      auto* move = dispatches_ ? PackedDispatch : PackedCollect;
+      ASYRA_CUDA(move(routing_, indices, x, row_bytes_, to, stream));
+      return absl::OkStatus();
     }
+    auto* compute = dispatches_   ? PackedWeighedDispatch
+                    : multiplies_ ? PackedDot
+                                  : PackedCombine;
+    ASYRA_CUDA(compute(routing_, indices, element_, x, args.operands[2],
+                       hidden_, to, stream));
     return absl::OkStatus();
   }
 
  private:
-  bool dispatches_, combines_;
+  bool dispatches_, multiplies_;
   Element element_;
   int64_t hidden_, row_bytes_;
   PackedRouting routing_;
@@ -100,6 +100,7 @@ PackedProblem ProblemOf(const KernelUse& use) {
   } else {
     problem.k = LastOf(use.operand(0));
     problem.transpose_b = use.attrs().Bool("transpose_b");
+    problem.residual = use.num_operands() > 3;
   }
   return problem;
 }
@@ -109,9 +110,15 @@ class PlainKernel : public CudaKernel {
   explicit PlainKernel(const PackedProblem& problem) : problem_(problem) {}
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    auto* kernel = problem_.wgrad ? PackedWgrad : PackedMatmul;
-    ASYRA_CUDA(kernel(problem_, args.operands[0], args.operands[1],
-                      args.operands[2], args.results[0], stream));
+    const void *x = args.operands[0], *other = args.operands[1];
+    const void* ends = args.operands[2];
+    void* to = args.results[0];
+    if (problem_.wgrad) {
+      ASYRA_CUDA(PackedWgrad(problem_, x, other, ends, to, stream));
+      return absl::OkStatus();
+    }
+    const void* residual = problem_.residual ? args.operands[3] : nullptr;
+    ASYRA_CUDA(PackedMatmul(problem_, x, other, ends, residual, to, stream));
     return absl::OkStatus();
   }
 
@@ -186,6 +193,7 @@ std::vector<CudaKernelDef> PackedRowsKernels() {
           {"packed_dispatch", HasElements, Prepare<MoveKernel>},
           {"packed_collect", HasElements, Prepare<MoveKernel>},
           {"packed_combine", HasElements, Prepare<MoveKernel>},
+          {"packed_dot", HasElements, Prepare<MoveKernel>},
           {"packed_matmul", HasElements, PrepareMatmul},
           {"packed_wgrad", HasElements, PrepareMatmul},
           {"packed_sum", HasElements, Prepare<SumKernel>},

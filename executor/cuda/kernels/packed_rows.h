@@ -26,6 +26,12 @@ cudaError_t PackedSort(const PackedRouting& routing, const void* experts,
 cudaError_t PackedDispatch(const PackedRouting& routing, const void* sources,
                            const void* tokens, int64_t row_bytes, void* rows,
                            cudaStream_t stream);
+// The same of rows of `hidden` elements, each times the weight of its choice.
+cudaError_t PackedWeighedDispatch(const PackedRouting& routing,
+                                  const void* sources, Element element,
+                                  const void* tokens, const void* weights,
+                                  int64_t hidden, void* rows,
+                                  cudaStream_t stream);
 cudaError_t PackedCollect(const PackedRouting& routing, const void* places,
                           const void* rows, int64_t row_bytes, void* to,
                           cudaStream_t stream);
@@ -34,12 +40,18 @@ cudaError_t PackedCombine(const PackedRouting& routing, const void* places,
                           const void* weights, int64_t hidden, void* to,
                           cudaStream_t stream);
 
+// The product of the row of each choice with its token's row, [choices].
+cudaError_t PackedDot(const PackedRouting& routing, const void* places,
+                      Element element, const void* rows, const void* tokens,
+                      int64_t hidden, void* to, cudaStream_t stream);
+
 // A matmul of rows [rows, k] with weights [experts, k, n], or [experts, n, k];
 // with `wgrad` of x [rows, m] and dy [rows, n] to sums [leads, experts, m, n].
 // Without k and m it is a sum of rows [rows, n].
 struct PackedProblem {
   Element element = Element::kF32, index = Element::kI32;
   bool wgrad = false, transpose_b = false;
+  bool residual = false;  // rows [rows, n] that the result is added to
   int64_t rows = 0, groups = 1, groups_of_lead = 1, experts = 1;
   int64_t k = 0, m = 0, n = 0;
   int64_t group_rows() const { return rows / groups; }
@@ -47,8 +59,8 @@ struct PackedProblem {
 };
 // Compute by ordinary arithmetic, for any element.
 cudaError_t PackedMatmul(const PackedProblem& problem, const void* rows,
-                         const void* weights, const void* ends, void* y,
-                         cudaStream_t stream);
+                         const void* weights, const void* ends,
+                         const void* residual, void* y, cudaStream_t stream);
 cudaError_t PackedWgrad(const PackedProblem& problem, const void* x,
                         const void* dy, const void* ends, void* sums,
                         cudaStream_t stream);

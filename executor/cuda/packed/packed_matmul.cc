@@ -10,31 +10,40 @@
 #include "executor/cuda/hopper/wgmma_text.h"
 #include "executor/cuda/packed/packed_arguments.h"
 #include "fmt/format.h"
+#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
 
 constexpr int kTileRows = 128, kPart = 64;  // BM and BK of packed_matmul.cuh
-constexpr int kThreads = 384;
-constexpr int64_t kMostShared = 227 << 10;  // bytes of a block
+constexpr int kThreads = 384, kRowBytes = 128;  // of a row of a piece
+constexpr int64_t kMostShared = 227 << 10;      // bytes of a block
 
 struct PackedTiling {
-  int columns = 256, stages = 4;
+  int columns = 0, stages = 0;
+  int64_t piece_bytes = 0;
   int64_t shared_bytes = 0;
 };
 
-int64_t TableBytes(const PackedProblem& p) {
-  return 2 * 4 * (p.groups * p.experts + 1);
+// Returns the columns of a tile: as many as a warp group's registers hold,
+// unless less of the last tile is empty with fewer.
+int TileColumns(int64_t n) {
+  constexpr double kPreferred = 1.1;
+  auto whole = [&](int64_t columns) {
+    return static_cast<double>(RoundUp(n, columns));
+  };
+  if (n <= 64) return 64;
+  return whole(192) <= kPreferred * whole(128) ? 192 : 128;
 }
 
 PackedTiling TilingOf(const PackedProblem& p) {
-  PackedTiling tiling;
-  tiling.columns = p.n > 128 ? 256 : p.n > 64 ? 128 : 64;
+  PackedTiling tiling = {.columns = TileColumns(p.n)};
   int64_t stage = 2 * kPart * (kTileRows + tiling.columns);
-  // Two pieces of results for each of two groups of 64 rows.
-  int64_t piece = std::min(256, tiling.columns * (p.wgrad ? 4 : 2));
+  // Two pieces of f32 results for each of two warp groups.
+  if (p.wgrad) tiling.piece_bytes = int64_t{4} * kTileRows * kRowBytes;
+  // Room to begin at a multiple of 1024, and the table of segments.
   int64_t others =
-      1024 + 4 * 64 * (piece + (p.wgrad ? 32 : 16)) + TableBytes(p);
+      tiling.piece_bytes + 1024 + 2 * 4 * (p.groups * p.experts + 1);
   tiling.stages =
       static_cast<int>(std::min<int64_t>(6, (kMostShared - others) / stage));
   tiling.shared_bytes = tiling.stages * stage + others;
@@ -76,6 +85,8 @@ std::string TextOf(const PackedProblem& p, const PackedTiling& tiling) {
   define("ENDS_64", p.index == Element::kI64 ? 1 : 0);
   define("BN", tiling.columns);
   define("STAGES", tiling.stages);
+  define("PIECE_BYTES", tiling.piece_bytes);
+  define("RESIDUAL", p.residual ? 1 : 0);
   // 128 threads of one and 256 of the other have 64512 registers of 65536.
   define("PRODUCER_REGS", 40);
   define("CONSUMER_REGS", 232);
@@ -83,6 +94,7 @@ std::string TextOf(const PackedProblem& p, const PackedTiling& tiling) {
   define("kBF16", static_cast<int>(Element::kBF16));
   text += kTensorMapWords;
   text += kPackedParams;
+  text += kNumbers;
   text += kHopper;
   text +=
       WgmmaText(p.element == Element::kBF16, tiling.columns, WgmmaA::kShared,
@@ -120,6 +132,8 @@ class PackedKernel : public CudaKernel {
     ASYRA_RETURN_IF_ERROR(Map(args.operands[0], args.operands[1]));
     params_.ends = args.operands[2];
     params_.y = args.results[0];
+    if (problem_.residual) params_.residual = args.operands[3];
+    if (problem_.wgrad) ASYRA_RETURN_IF_ERROR(MapSums(args.results[0]));
     void* given[] = {&params_};
     ASYRA_CUDA(cudaLaunchKernel(
         reinterpret_cast<const void*>(kernel_),
@@ -133,9 +147,9 @@ class PackedKernel : public CudaKernel {
   absl::Status Map(const void* a, const void* b) {
     if (a == a_ && b == b_) return absl::OkStatus();
     const PackedProblem& p = problem_;
-    bool bf16 = p.element == Element::kBF16;
-    HeadsMap of_a = {a, bf16, 1, p.rows, 1, p.wgrad ? p.m : p.k, kTileRows};
-    HeadsMap of_b = {b, bf16, p.experts, p.k, 1, p.n, kPart};
+    HeadsMap of_a = {a, p.element,           1,        p.rows,
+                     1, p.wgrad ? p.m : p.k, kTileRows};
+    HeadsMap of_b = {b, p.element, p.experts, p.k, 1, p.n, kPart};
     if (p.wgrad) {
       of_a.box_rows = kPart;
       of_b.batch = 1;
@@ -152,12 +166,23 @@ class PackedKernel : public CudaKernel {
     return absl::OkStatus();
   }
 
+  absl::Status MapSums(const void* sums) {
+    if (sums == sums_) return absl::OkStatus();
+    const PackedProblem& p = problem_;
+    ASYRA_RETURN_IF_ERROR(Encode(
+        {sums, Element::kF32, p.leads() * p.experts, p.m, 1, p.n, kTileRows},
+        &params_.sums));
+    sums_ = sums;
+    return absl::OkStatus();
+  }
+
   const PackedProblem problem_;
   const PackedTiling tiling_;
   const int sms_;
   PackedParams params_ = {};
   const void* a_ = nullptr;
   const void* b_ = nullptr;
+  const void* sums_ = nullptr;
   cudaKernel_t kernel_ = nullptr;
 };
 

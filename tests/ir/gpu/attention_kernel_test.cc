@@ -36,10 +36,11 @@ TEST(AttentionKernel, TheLibraryTakesBandsOfKeys) {
 
 TEST(AttentionKernel, OursTakesMasksSinksAndCaps) {
   for (auto [more, attrs, traits] :
-       {std::tuple(", bool[2,1,1,64]", "", "bool mask"),
+       {std::tuple(", bool[2,1,1,64]", "", "bool mask of keys"),
+        std::tuple(", bool[2,1,64,64]", "", "bool mask"),
         std::tuple(", bf16[2,1,64,64]", ", causal=true", "float mask"),
         std::tuple(", bool[2,1,1,64], i32[2], bf16[4]", ", softcap=30.0",
-                   "bool mask, lengths, sinks, softcap")}) {
+                   "bool mask of keys, lengths, sinks, softcap")}) {
     AttentionChoice choice = ChoiceOf(Forward(more, attrs));
     EXPECT_EQ(choice.kernel, AttentionKernel::kFlash) << more;
     EXPECT_EQ(choice.traits, traits);

@@ -169,8 +169,20 @@ TEST(PackExpertRowsProperty, ComputesWhatSlotsDo) {
     }
     auto got = ASYRA_VALUE(Interpret(packed, inputs));
     for (size_t i = 0; i < want.size(); ++i) ExpectNear(got[i], want[i]);
+    // Backward of some, with the weights of choices in what moves rows.
+    if (!ASYRA_VALUE(WeighPackedRows(packed, {}, context))) continue;
+    verified = Verify(packed);
+    ASSERT_TRUE(verified.ok()) << verified << ToString(packed);
+    for (const Op& op : packed.ops) {
+      if (op.def->name == "packed_dot") ++covered["packed_dot"];
+      if (op.def->name == "packed_dispatch" && op.operands.size() == 3) {
+        ++covered["packed_dispatch with weights"];
+      }
+    }
+    got = ASYRA_VALUE(Interpret(packed, inputs));
+    for (size_t i = 0; i < want.size(); ++i) ExpectNear(got[i], want[i]);
   }
-  EXPECT_EQ(covered.size(), 7u);
+  EXPECT_EQ(covered.size(), 9u);
   for (const auto& [name, count] : covered) {
     GTEST_LOG_(INFO) << name << ": " << count;
   }
