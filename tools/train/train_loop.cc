@@ -348,9 +348,7 @@ void Describe(const TrainSettings& flags, const TrainingPrograms& programs,
             ? ""
             : fmt::format(", in {} batches", programs.info.batches),
         data.train->size(), data.train->is_bytes() ? "bytes" : "tokens");
-  for (const std::string& note : programs.info.notes) {
-    Print("note: {}\n", note);
-  }
+  PrintNotes(programs.info.notes);
   FlushOutput();
 }
 

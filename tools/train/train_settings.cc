@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "tools/connect_ranks.h"
 #include "tools/output_file.h"
@@ -177,7 +178,7 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   ASYRA_RETURN_IF_ERROR(CheckGivenFlags(flags));
   if (flags.data.empty()) return absl::OkStatus();
   bool onnx = std::filesystem::path(flags.compile.model).extension() == ".onnx";
-  bool folder = std::filesystem::is_directory(flags.compile.model);
+  bool folder = IsFolder(flags.compile.model);
   if (!flags.export_onnx.empty() && !onnx && !folder) {
     return Invalid("--export-onnx: {} is no .onnx file", flags.compile.model);
   }
