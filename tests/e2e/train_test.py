@@ -130,6 +130,10 @@ class Losses(TrainTest):
         ("decay_of: none of the 21 params is called embed",
          {"--decay-of": "embed"}),
         ("no output is called 'loss', there are logits", {"--loss": "loss"}),
+        ("--export x: the file's name should end in .safetensors",
+         {"--export": "x"}),
+        ("--export-onnx x.onnx_data: the file's name should end in .onnx",
+         {"--export-onnx": "x.onnx_data"}),
     ]:
       flags = {"--steps": "2", "--rate": "0.01", "--data": self.text, **changed}
       self.refused(message, LLAMA, *SHAPE,

@@ -287,7 +287,7 @@ class RankLoop {
     if (flags_.export_onnx.empty()) return absl::OkStatus();
     std::string tensors = flags_.export_to;
     if (tensors.empty()) {
-      tensors = flags_.export_onnx + ".safetensors";
+      tensors = flags_.export_onnx + ".partial.safetensors";
       ASYRA_RETURN_IF_ERROR(trainer_->Export(tensors));
     }
     if (!reports()) return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 
 #include "CLI/CLI.hpp"
 #include "executor/cpu/run_on_cpu.h"
@@ -109,6 +110,14 @@ void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
       ->capture_default_str();
 }
 
+// A name of another kind is more likely that of a file to be kept, such as the
+// data of a model.
+absl::Status CheckSuffix(std::string_view flag, const std::string& path,
+                         std::string_view suffix) {
+  if (path.empty() || path.ends_with(suffix)) return absl::OkStatus();
+  return Invalid("{} {}: the file's name should end in {}", flag, path, suffix);
+}
+
 absl::Status CheckSteps(const TrainSettings& flags) {
   if (!flags.steps.has_value()) {
     return Invalid("there is no --steps: give how many, as --steps 1000");
@@ -182,6 +191,10 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   if (!flags.export_onnx.empty() && !onnx && !folder) {
     return Invalid("--export-onnx: {} is no .onnx file", flags.compile.model);
   }
+  ASYRA_RETURN_IF_ERROR(
+      CheckSuffix("--export", flags.export_to, ".safetensors"));
+  ASYRA_RETURN_IF_ERROR(
+      CheckSuffix("--export-onnx", flags.export_onnx, ".onnx"));
   ASYRA_RETURN_IF_ERROR(CheckSteps(flags));
   if (flags.save_every > 0 && flags.checkpoint.empty()) {
     return Invalid("--save-every is {}, and there is no --checkpoint",
