@@ -108,6 +108,7 @@ class Losses(TrainTest):
     self.assertIn("note: freeze: no weight is called none", said)
 
   def test_errors_of_flags(self):
+    same = os.path.join(self.dir, ".", "text.txt")
     for message, changed in [
         ("one of --data, --check and --sample is needed", {"--data": None}),
         ("--data and --check are given: one of",
@@ -134,6 +135,8 @@ class Losses(TrainTest):
          {"--export": "x"}),
         ("--export-onnx x.onnx_data: the file's name should end in .onnx",
          {"--export-onnx": "x.onnx_data"}),
+        (f"--profile {self.text}: the run reads it", {"--profile": self.text}),
+        (f"--log {same}: the run reads it", {"--log": same}),
     ]:
       flags = {"--steps": "2", "--rate": "0.01", "--data": self.text, **changed}
       self.refused(message, LLAMA, *SHAPE,

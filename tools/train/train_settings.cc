@@ -118,6 +118,40 @@ absl::Status CheckSuffix(std::string_view flag, const std::string& path,
   return Invalid("{} {}: the file's name should end in {}", flag, path, suffix);
 }
 
+// Returns whether `path` is a file that is read: `input`, or one of the folder
+// of a training.
+bool IsOf(const std::filesystem::path& path, const std::string& input) {
+  std::error_code none;
+  if (std::filesystem::equivalent(path, input, none)) return true;
+  auto folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!IsFolder(input) || !std::filesystem::equivalent(folder, input, none)) {
+    return false;
+  }
+  auto suffix = path.extension();
+  return suffix == ".asyra" || suffix == ".safetensors" ||
+         path.filename() == "training.json";
+}
+
+// A model's own file may be replaced, which --export-onnx is for.
+absl::Status CheckKeepsInputs(const TrainSettings& flags) {
+  std::vector<std::string> inputs = flags.data;
+  inputs.insert(inputs.end(), flags.evaluate_data.begin(),
+                flags.evaluate_data.end());
+  if (IsFolder(flags.compile.model)) inputs.push_back(flags.compile.model);
+  for (auto [flag, path] :
+       {std::pair{"--export", &flags.export_to},
+        std::pair{"--export-onnx", &flags.export_onnx},
+        std::pair{"--log", &flags.log}, std::pair{"--csv", &flags.csv},
+        std::pair{"--html", &flags.html},
+        std::pair{"--profile", &flags.profile}}) {
+    for (const std::string& input : inputs) {
+      if (path->empty() || !IsOf(*path, input)) continue;
+      return Invalid("{} {}: the run reads it", flag, *path);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSteps(const TrainSettings& flags) {
   if (!flags.steps.has_value()) {
     return Invalid("there is no --steps: give how many, as --steps 1000");
@@ -195,6 +229,7 @@ absl::Status CheckSettings(const TrainSettings& flags) {
       CheckSuffix("--export", flags.export_to, ".safetensors"));
   ASYRA_RETURN_IF_ERROR(
       CheckSuffix("--export-onnx", flags.export_onnx, ".onnx"));
+  ASYRA_RETURN_IF_ERROR(CheckKeepsInputs(flags));
   ASYRA_RETURN_IF_ERROR(CheckSteps(flags));
   if (flags.save_every > 0 && flags.checkpoint.empty()) {
     return Invalid("--save-every is {}, and there is no --checkpoint",
