@@ -78,7 +78,7 @@ int End(const CLI::App& app, const absl::Status& status) {
 // without a name.
 absl::Status Caught(const std::function<absl::Status()>& tool) {
   try {
-    return WithinMemory(tool);
+    return WithinMemory([&] { return tool(); });
   } catch (const std::exception& error) {
     return absl::InternalError(fmt::format("internal error: {}", error.what()));
   }
