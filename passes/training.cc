@@ -100,17 +100,6 @@ absl::StatusOr<Program> GlobalAccumulate(const CompileOptions& options,
   return program;
 }
 
-// Remarks of the passes on parameters and their gradients.
-absl::StatusOr<std::vector<std::string>> ParameterNotes(
-    const CompileOptions& given, const RaisedProgram& model) {
-  TrainOptions options = *given.train;
-  options.what = TrainOptions::What::kGradients;
-  Program program = model.program;
-  PassContext context;
-  ASYRA_RETURN_IF_ERROR(RunPasses(program, TrainPasses(options), context));
-  return std::move(context.remarks);
-}
-
 // Compiles over the mesh of the step, whose axes may be split.
 absl::StatusOr<CompileResult> CompileOver(const RaisedProgram& model,
                                           const Machine& machine,
@@ -199,6 +188,16 @@ absl::StatusOr<Program> CompileBeside(const RaisedProgram& model,
   return program;
 }
 
+absl::StatusOr<std::vector<std::string>> ParameterNotes(
+    const TrainOptions& train, const RaisedProgram& model) {
+  TrainOptions options = train;
+  options.what = TrainOptions::What::kGradients;
+  Program program = model.program;
+  PassContext context;
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, TrainPasses(options), context));
+  return std::move(context.remarks);
+}
+
 namespace {
 
 // The arguments that every compilation here takes.
@@ -236,7 +235,8 @@ absl::StatusOr<CompiledTraining> TrainingOnce(const Given& given,
                                        TrainOptions::What::kEvaluate, step));
   training.evaluate.name = "evaluate";
   training.model_hash = HashOf(given.model.program);
-  ASYRA_ASSIGN_OR_RETURN(training.notes, ParameterNotes(options, given.model));
+  ASYRA_ASSIGN_OR_RETURN(training.notes,
+                         ParameterNotes(*options.train, given.model));
   ASYRA_ASSIGN_OR_RETURN(
       training.init, CompileInit(given.model, given.machine, options, step));
   return training;

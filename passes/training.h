@@ -37,6 +37,11 @@ absl::StatusOr<CompiledTraining> CompileTraining(const RaisedProgram& model,
                                                  const Machine& machine,
                                                  const CompileOptions& options);
 
+// Returns what is said of the parameters: TrainingInfo::notes. Errors: those of
+// the passes of training.
+absl::StatusOr<std::vector<std::string>> ParameterNotes(
+    const TrainOptions& train, const RaisedProgram& model);
+
 // Compiles only the step, and the program that accumulates. Errors: as above.
 absl::StatusOr<CompiledTraining> CompileSteps(const RaisedProgram& model,
                                               const Mesh& mesh,

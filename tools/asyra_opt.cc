@@ -48,7 +48,8 @@ absl::Status WriteProgram(const Program& program, const std::string& path) {
   }
   absl::Status written = WriteFileAtomically(path, {ToString(program)});
   if (!written.ok() && has_weights) {
-    std::filesystem::remove(WeightPathFor(path));
+    std::error_code ignored;
+    std::filesystem::remove(WeightPathFor(path), ignored);
   }
   return written;
 }

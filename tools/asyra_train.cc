@@ -4,6 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "executor/launched_world.h"
 #include "executor/train/checkpoint.h"
+#include "ir/support/path.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "tools/compile.h"
@@ -28,7 +29,7 @@ constexpr int64_t kSearchStepsOnCpu = 200;
 
 // The training of a folder, or of a model that is compiled here.
 absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
-  if (std::filesystem::is_directory(flags.compile.model)) {
+  if (IsFolder(flags.compile.model)) {
     if (!flags.of_compiling.empty()) {
       return Invalid("{}: it is compiled already, {} would not matter",
                      flags.compile.model, ShortList(flags.of_compiling));
@@ -129,11 +130,10 @@ absl::Status Main(TrainSettings flags,
       flags.compile.ranks_as = *processes ? kRanksAsProcesses : "threads";
     }
   }
-  absl::Status status = flags.sample.count > 0 ? Sample(flags)
-                        : trains               ? Train(flags, choices, checked)
-                        : std::filesystem::is_directory(flags.check)
-                            ? CheckFolder(flags)
-                            : ReplayRun(flags);
+  absl::Status status = flags.sample.count > 0  ? Sample(flags)
+                        : trains                ? Train(flags, choices, checked)
+                        : IsFolder(flags.check) ? CheckFolder(flags)
+                                                : ReplayRun(flags);
   WarnOfCache("asyra-train");
   return status;
 }

@@ -10,6 +10,7 @@
 #include "ir/copy_engine.h"
 #include "ir/gpu/copy_engine_reach.h"
 #include "ir/program_file.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "models/models.h"
 #include "passes/shard/pins.h"
@@ -64,7 +65,7 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
     return ImportOnnx(flags.model, import, &loaded->dim_names,
                       &loaded->op_sources);
   }
-  if (std::filesystem::exists(path)) {
+  if (IsThere(path)) {
     return Invalid("{}: neither an .onnx nor an .asyra file", flags.model);
   }
   if (flags.expert_capacity > 0) {

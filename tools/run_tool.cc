@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 #include "tools/progress.h"
 #include "tools/standard_output.h"
@@ -72,6 +74,16 @@ int End(const CLI::App& app, const absl::Status& status) {
   return 1;
 }
 
+// What nobody has caught is an error, too, and not the end of the process
+// without a name.
+absl::Status Caught(const std::function<absl::Status()>& tool) {
+  try {
+    return WithinMemory([&] { return tool(); });
+  } catch (const std::exception& error) {
+    return absl::InternalError(fmt::format("internal error: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 int RunTool(CLI::App& app, int argc, char** argv,
@@ -94,7 +106,7 @@ int RunTool(CLI::App& app, int argc, char** argv,
     std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), what.c_str());
     return 1;
   }
-  absl::Status status = tool();
+  absl::Status status = Caught(tool);
   Progress::Erase();
   absl::Status written = CheckOutput();
   return End(app, status.ok() ? written : status);

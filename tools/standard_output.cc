@@ -70,6 +70,10 @@ void PrintText(std::string_view text) {
   }
 }
 
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) Print("note: {}\n", note);
+}
+
 void FlushOutput() {
   if (std::fflush(stdout) != 0) NoteError();
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
@@ -29,6 +30,9 @@ template <typename... Args>
 void Print(fmt::format_string<Args...> text, Args&&... args) {
   PrintText(fmt::format(text, std::forward<Args>(args)...));
 }
+
+// Writes a line each.
+void PrintNotes(const std::vector<std::string>& notes);
 
 // Writes what is buffered.
 void FlushOutput();

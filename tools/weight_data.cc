@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_set.h"
+#include "ir/support/path.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "ir/weights/shard_reader.h"
@@ -55,7 +56,7 @@ NamedTensors Without(const std::vector<std::string>& names,
 absl::Status NoWeightData(const std::vector<std::string>& names,
                           const std::string& path) {
   std::string file = WeightPathFor(path);
-  bool exists = std::filesystem::exists(file);
+  bool exists = IsThere(file);
   return NotFound("{}: {} the {} {}; --random-weights takes random values",
                   file,
                   exists ? "it has no data for" : "there is no such file with",

@@ -10,6 +10,7 @@
 #include "ir/program_file.h"
 #include "ir/support/file.h"
 #include "ir/support/json_object.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "ir/weights/weight_store.h"
 #include "nlohmann/json.hpp"
@@ -167,11 +168,10 @@ absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
   };
   ASYRA_ASSIGN_OR_RETURN(training.evaluate, read("evaluate.asyra"));
   ASYRA_ASSIGN_OR_RETURN(training.init, read("init.asyra"));
-  if (training.info.batches > 1 ||
-      std::filesystem::exists(path("accumulate.asyra"))) {
+  if (training.info.batches > 1 || IsThere(path("accumulate.asyra"))) {
     ASYRA_ASSIGN_OR_RETURN(training.accumulate, read("accumulate.asyra"));
   }
-  if (std::filesystem::exists(path("unscheduled.asyra"))) {
+  if (IsThere(path("unscheduled.asyra"))) {
     ASYRA_ASSIGN_OR_RETURN(training.unscheduled, read("unscheduled.asyra"));
   }
   for (size_t i = 0; i < candidates.size(); ++i) {

@@ -6,6 +6,7 @@
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/reader.h"
 #include "frontends/onnx/tensor_proto.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "onnx/onnx.pb.h"
 
@@ -19,7 +20,7 @@ absl::StatusOr<NamedTensors> ReadNumbered(const std::filesystem::path& folder,
   NamedTensors tensors;
   for (;;) {
     auto path = folder / fmt::format("{}_{}.pb", stem, tensors.size());
-    if (!std::filesystem::exists(path)) return tensors;
+    if (!IsThere(path)) return tensors;
     ASYRA_ASSIGN_OR_RETURN(auto tensor, ReadTensorProto(path.string()));
     auto& [name, data] = tensor;
     tensors.emplace_back(onnx_import::IrName(name), std::move(data));
@@ -27,9 +28,7 @@ absl::StatusOr<NamedTensors> ReadNumbered(const std::filesystem::path& folder,
 }
 
 bool Has(const std::filesystem::path& folder, std::string_view stem) {
-  std::error_code ignored;
-  return std::filesystem::exists(folder / fmt::format("{}_0.pb", stem),
-                                 ignored);
+  return IsThere(folder / fmt::format("{}_0.pb", stem));
 }
 
 // The first of the folders in `folder` that has recorded tensors, or "".
@@ -47,11 +46,10 @@ std::string FolderWithData(const std::filesystem::path& folder) {
 
 // Why there is nothing to read in `folder`; `outputs`: outputs are needed.
 absl::Status CheckFolder(const std::string& folder, bool outputs) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder, ignored)) {
+  if (!IsThere(folder)) {
     return NotFound("{}: there is no such folder", folder);
   }
-  if (!std::filesystem::is_directory(folder, ignored)) {
+  if (!IsFolder(folder)) {
     return Invalid("{}: it is a file, it should be a folder of input_0.pb, ...",
                    folder);
   }

@@ -19,7 +19,9 @@ namespace asyra {
 namespace {
 
 absl::Status SystemError(const std::string& path, std::string_view what) {
-  return Invalid("{}: {}: {}", path, what, std::strerror(errno));
+  // The system's word of a pipe, "No such device or address", misleads.
+  return Invalid("{}: {}: {}", path, what,
+                 errno == ENXIO ? "nobody reads it" : std::strerror(errno));
 }
 
 // Writes to a descriptor and closes it; errors name `name`. Below 0: it could

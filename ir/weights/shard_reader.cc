@@ -1,8 +1,8 @@
 #include "ir/weights/shard_reader.h"
 
 #include <cstring>
-#include <filesystem>
 
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "ir/weights/shard_runs.h"
 #include "ir/weights/weight_store.h"
@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<Tensor>> ReadRankWeights(const Program& program,
 
 absl::Status ReadWeightsBeside(const std::string& path, Program* program) {
   std::string weight_path = WeightPathFor(path);
-  if (!std::filesystem::exists(weight_path)) return absl::OkStatus();
+  if (!IsThere(weight_path)) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(program->weights, ReadWeights(weight_path));
   for (const Input& input : program->inputs) {
     if (!IsWeight(input)) continue;

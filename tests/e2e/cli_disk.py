@@ -93,6 +93,7 @@ class Disk(ToolTest):
       result = run(*self.train("--steps", "1", flag, fifo))
       self.assertEqual(result.returncode, 1, flag)
       self.assertIn(fifo, result.stderr)
+      self.assertIn("nobody reads it", result.stderr)
     for flag in ["--json", "--trace", "--html"]:
       self.passes("asyra-sim", "run", *FAST, flag, "/dev/null")
 

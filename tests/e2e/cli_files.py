@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 
-from tool_test import DIMS, LLAMA, SOURCE_DIR, ToolTest
+from tool_test import DIMS, LLAMA, SOURCE_DIR, ToolTest, run
 
 
 class Files(ToolTest):
@@ -98,6 +98,32 @@ program @p(%x: f32[1000000, 1]) -> (f32[]) {
     os.remove(weights)
     self.fails("model.safetensors: there is no such file with the weights "
                "m.model.embed_tokens.weight, ", "asyra-run", out)
+
+  def test_links_in_a_circle_and_long_names_are_errors(self):
+    circle = self.path("circle")
+    os.symlink("circle", circle)
+    for name in [circle, self.path("n" * 300)]:
+      for tool, *extra in [("asyra-opt",), ("asyra-run",), ("asyra-sim", "run"),
+                           ("asyra-train", "--data", LLAMA, "--steps", "1",
+                            "--rate", "1")]:
+        result = run(tool, *extra, name)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertTrue(result.stderr.startswith(tool + ": "), result.stderr)
+      self.fails(name[-20:], "asyra-run", LLAMA, "--check", name)
+      self.fails(name[-20:], "asyra-train", LLAMA, "--check", name)
+    out = self.path("model.asyra")
+    self.passes("asyra-opt", LLAMA, *DIMS, "-o", out)
+    weights = self.path("model.safetensors")
+    os.rename(weights, self.path("0a1b"))
+    os.symlink("0a1b", weights)  # as the Hugging Face cache has them
+    self.passes("asyra-run", out)
+    os.remove(weights)
+    os.symlink("model.safetensors", weights)
+    self.fails("model.safetensors: Too many levels of symbolic links",
+               "asyra-run", out)
+    os.remove(weights)
+    os.symlink("nothing", weights)
+    self.fails("model.safetensors: there is no such file", "asyra-run", out)
 
   def test_weights_are_not_made_up_unasked(self):
     text = """asyra 1 global

@@ -281,6 +281,9 @@ class Runs(TrainTest):
 
   def test_weights_are_exported(self):
     folder, weights = self.compiled(), self.path("weights.safetensors")
+    own = os.path.join(folder, "step.safetensors")
+    self.refused(f"--export {own}: the run reads it", folder, *RATE, "--data",
+                 self.text, "--steps", "2", "--export", own)
     self.passes("asyra-train", folder, *RATE, "--data", self.text, "--steps",
                 "2", "--export", weights)
     with open(weights, "rb") as file:

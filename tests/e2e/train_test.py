@@ -102,10 +102,13 @@ class Losses(TrainTest):
     with open(path, "wb") as file:
       file.write(struct.pack("<Q", len(text)) + text + data)
     said = self.fails("--check: errors are beyond --rtol 1000", "asyra-train",
-                      LLAMA, *SHAPE, *QUICK, "--check", path, "--rtol", "1000")
+                      LLAMA, *SHAPE, *QUICK, "--check", path, "--rtol", "1000",
+                      "--freeze", ".*embed_tokens.*|none")
     self.assertIn("norm nan", said)
+    self.assertIn("note: freeze: no weight is called none", said)
 
   def test_errors_of_flags(self):
+    same = os.path.join(self.dir, ".", "text.txt")
     for message, changed in [
         ("one of --data, --check and --sample is needed", {"--data": None}),
         ("--data and --check are given: one of",
@@ -128,6 +131,12 @@ class Losses(TrainTest):
         ("decay_of: none of the 21 params is called embed",
          {"--decay-of": "embed"}),
         ("no output is called 'loss', there are logits", {"--loss": "loss"}),
+        ("--export x: the file's name should end in .safetensors",
+         {"--export": "x"}),
+        ("--export-onnx x.onnx_data: the file's name should end in .onnx",
+         {"--export-onnx": "x.onnx_data"}),
+        (f"--profile {self.text}: the run reads it", {"--profile": self.text}),
+        (f"--log {same}: the run reads it", {"--log": same}),
     ]:
       flags = {"--steps": "2", "--rate": "0.01", "--data": self.text, **changed}
       self.refused(message, LLAMA, *SHAPE,

@@ -23,8 +23,8 @@ inline constexpr int kBool = onnx::TensorProto::BOOL;
 class ModelBuilder {
  public:
   using Dim = std::variant<int, const char*>;  // a size, or a name
-  using Attr = std::variant<int, float, const char*, std::vector<int64_t>,
-                            onnx::GraphProto>;
+  using Attr = std::variant<int, int64_t, float, const char*,
+                            std::vector<int64_t>, onnx::GraphProto>;
 
   explicit ModelBuilder(int opset = 18) {
     model.set_ir_version(8);
@@ -187,6 +187,9 @@ class ModelBuilder {
     if (const int* i = std::get_if<int>(&value)) {
       attr->set_type(onnx::AttributeProto::INT);
       attr->set_i(*i);
+    } else if (const auto* wide = std::get_if<int64_t>(&value)) {
+      attr->set_type(onnx::AttributeProto::INT);
+      attr->set_i(*wide);
     } else if (const float* f = std::get_if<float>(&value)) {
       attr->set_type(onnx::AttributeProto::FLOAT);
       attr->set_f(*f);

@@ -196,6 +196,16 @@ TEST(GroupQueryAttention, RefusesWhatItCannotDo) {
               HasSubstr("k_quant_type is INT8"));
 }
 
+// The sum of all heads is 2^64.
+TEST(GroupQueryAttention, RefusesHeadsWithoutNumber) {
+  ContribModel model = Grouped();
+  model.Contrib(
+      "GroupQueryAttention", {"q", "", "", "", "", "lengths", "total"}, {"y"},
+      {{"num_heads", int64_t{1} << 62}, {"kv_num_heads", int64_t{3} << 61}});
+  EXPECT_THAT(model.Output("y").ImportError(),
+              HasSubstr("num_heads is 4611686018427387904"));
+}
+
 TEST(ContribRotary, TakesOnePositionOrAll) {
   ContribModel model = Grouped();
   model.Ints("two", {2}).Ints("all", {2, 3, 4, 2, 3, 4}, {2, 3});

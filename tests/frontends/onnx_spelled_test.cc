@@ -75,6 +75,29 @@ TEST(OnnxSpelled, ResizeInterpolates) {
   EXPECT_THAT(RunModel(whole).ToDoubles(), ElementsAre(1, 2));
 }
 
+TEST(OnnxSpelled, ResizeRefusesWhatIsNoSize) {
+  auto sizes = [](Sizes given) {
+    return WithX({1, 1, 1, 2})
+        .Ints("sizes", given)
+        .Node("Resize", {"x", "", "", "sizes"}, {"y"})
+        .ImportError();
+  };
+  EXPECT_THAT(sizes({1, 1, -4, 4}), HasSubstr("sizes[2] is -4"));
+  EXPECT_THAT(sizes({1, 1, 1, int64_t{1} << 40}),
+              HasSubstr("from size 2 to 1099511627776"));
+  auto scales = [](float scale) {
+    return WithX({1, 1, 1, 2})
+        .Floats("scales", {1, 1, scale, 1}, {4})
+        .Node("Resize", {"x", "", "scales"}, {"y"})
+        .ImportError();
+  };
+  EXPECT_THAT(scales(-1), HasSubstr("scales[2] is -1, it must be above 0"));
+  EXPECT_THAT(scales(0), HasSubstr("scales[2] is 0, it must be above 0"));
+  EXPECT_THAT(scales(NAN), HasSubstr("scales[2] is nan, it must be above 0"));
+  EXPECT_THAT(scales(HUGE_VALF), HasSubstr("from size 1 to inf"));
+  EXPECT_THAT(scales(1e9f), HasSubstr("from size 1 to 1000000000"));
+}
+
 TEST(OnnxSpelled, ResizeSpreadsAnInfinityToItsNeighboursOnly) {
   auto model = WithX({1, 1, 1, 4})
                    .Floats("one", {1}, {1})
@@ -119,6 +142,14 @@ TEST(OnnxSpelled, ElementsRepeatedAndMoved) {
   auto space = WithX({1, 1, 2, 2})
                    .Node("SpaceToDepth", {"x"}, {"y"}, {{"blocksize", 2}});
   EXPECT_EQ(RunModel(space).shape(), (Shape{1, 4, 1, 1}));
+  for (const char* op : {"DepthToSpace", "SpaceToDepth"}) {
+    for (int64_t size : {int64_t{0}, int64_t{-2}, int64_t{1} << 32}) {
+      EXPECT_THAT(WithX({1, 4, 0, 0})
+                      .Node(op, {"x"}, {"y"}, {{"blocksize", size}})
+                      .ImportError(),
+                  HasSubstr("blocks of " + std::to_string(size)));
+    }
+  }
   auto eye = WithX({2, 3}).Node("EyeLike", {"x"}, {"y"}, {{"k", 1}});
   EXPECT_THAT(RunModel(eye).ToDoubles(), ElementsAre(0, 1, 0, 0, 0, 1));
 }

@@ -54,14 +54,17 @@ constexpr int kRoundsOfPairs = 2;
 // A folder of this process that goes with it.
 class ScratchFolder {
  public:
-  ScratchFolder()
-      : path_(std::filesystem::temp_directory_path() /
-              fmt::format("asyra-bench-{}", getpid())) {}
+  ScratchFolder() {
+    std::error_code none;
+    std::filesystem::path parent = std::filesystem::temp_directory_path(none);
+    if (!none) path_ = parent / fmt::format("asyra-bench-{}", getpid());
+  }
   ~ScratchFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
   absl::Status Make() {
+    if (path_.empty()) return Invalid("TMPDIR is no folder");
     std::error_code error;
     std::filesystem::create_directories(path_, error);
     if (!error) return absl::OkStatus();

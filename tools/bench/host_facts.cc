@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "absl/strings/str_split.h"
 #include "executor/comm/pass_descriptor.h"
@@ -19,6 +18,7 @@
 #include "executor/mpi/mpi_world.h"
 #include "executor/tuning/disk_cache.h"
 #include "ir/support/file.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 
 extern char** environ;
@@ -104,7 +104,7 @@ int64_t FreeBytes(const char* path) {
 
 bool LooksLikeContainer() {
   for (const char* mark : {"/.dockerenv", "/run/.containerenv"}) {
-    if (std::filesystem::exists(mark)) return true;
+    if (IsThere(mark)) return true;
   }
   return std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
 }

@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "frontends/onnx/import.h"
 #include "ir/support/file.h"
+#include "ir/support/path.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "ir/training_names.h"
@@ -74,8 +75,7 @@ absl::Status ReadOne(GivenInput* input) {
     path = value.substr(0, colon + kSafetensors.size());
     tensor = value.substr(path.size() + 1);
   }
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
+  if (IsFolder(path)) {
     return Invalid(
         "{}: it is a folder; a folder of input_*.pb is given "
         "without a name",

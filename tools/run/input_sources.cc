@@ -3,25 +3,17 @@
 #include <filesystem>
 
 #include "absl/algorithm/container.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
 
-// A folder of recorded tensors is given without a name.
-bool IsFolder(const std::string& argument) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(argument, ignored);
-}
-
 absl::StatusOr<TestData> ReadChecked(const std::string& folder) {
   absl::StatusOr<TestData> data = ReadTestData(folder);
   if (data.ok()) return data;
-  std::error_code ignored;
-  bool inputs = std::filesystem::exists(
-      std::filesystem::path(folder) / "input_0.pb", ignored);
-  bool outputs = std::filesystem::exists(
-      std::filesystem::path(folder) / "output_0.pb", ignored);
+  bool inputs = IsThere(std::filesystem::path(folder) / "input_0.pb");
+  bool outputs = IsThere(std::filesystem::path(folder) / "output_0.pb");
   std::string hint =
       inputs && !outputs
           ? fmt::format("; --input {} runs without comparing", folder)

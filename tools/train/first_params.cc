@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "tools/compile.h"
 
@@ -37,7 +38,7 @@ absl::StatusOr<FirstParams> ReadFirstParams(
   FirstParams first;
   std::filesystem::path file =
       std::filesystem::path(path).parent_path() / "init.asyra";
-  if (lacking.empty() || !std::filesystem::exists(file)) return first;
+  if (lacking.empty() || !IsThere(file)) return first;
   CompileFlags flags;
   flags.model = file.string();
   ASYRA_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(flags));

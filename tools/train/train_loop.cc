@@ -287,7 +287,7 @@ class RankLoop {
     if (flags_.export_onnx.empty()) return absl::OkStatus();
     std::string tensors = flags_.export_to;
     if (tensors.empty()) {
-      tensors = flags_.export_onnx + ".safetensors";
+      tensors = flags_.export_onnx + ".partial.safetensors";
       ASYRA_RETURN_IF_ERROR(trainer_->Export(tensors));
     }
     if (!reports()) return absl::OkStatus();
@@ -348,9 +348,7 @@ void Describe(const TrainSettings& flags, const TrainingPrograms& programs,
             ? ""
             : fmt::format(", in {} batches", programs.info.batches),
         data.train->size(), data.train->is_bytes() ? "bytes" : "tokens");
-  for (const std::string& note : programs.info.notes) {
-    Print("note: {}\n", note);
-  }
+  PrintNotes(programs.info.notes);
   FlushOutput();
 }
 

@@ -1,12 +1,12 @@
 #include "tools/train/train_modes.h"
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_split.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -64,7 +64,7 @@ constexpr std::string_view kOfSteps[] = {
 Mode ModeOf(const TrainSettings& settings) {
   if (settings.sample.count > 0) return kSample;
   if (settings.check.empty()) return kTrain;
-  return std::filesystem::is_directory(settings.check) ? kFolder : kReplay;
+  return IsFolder(settings.check) ? kFolder : kReplay;
 }
 
 // In which mode a flag for `modes` does nothing: "without --check".

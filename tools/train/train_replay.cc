@@ -160,6 +160,7 @@ absl::Status ReplayRun(const TrainSettings& given) {
       CompileBeside(flags.compile, model, TrainOptions::What::kForward, step));
   ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs,
                          ProgramsOf(training, flags.compile));
+  PrintNotes(programs.info.notes);
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
   int64_t ranks = programs.step.mesh.num_devices();
   ASYRA_RETURN_IF_ERROR(platform->CheckRanks(ranks));
@@ -259,7 +260,12 @@ absl::Status CheckFolder(const TrainSettings& given) {
       ReadWeights((folder / "gradients.safetensors").string()));
   flags.compile.recorded = recorded.inputs;
   flags.compile.train->what = TrainOptions::What::kGradients;
-  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, Compile(flags.compile));
+  ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(flags.compile));
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, Compile(flags.compile, model));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> notes,
+                         ParameterNotes(*flags.compile.train, model.raised));
+  PrintNotes(notes);
   const Program& program = compiled.program;
   ASYRA_ASSIGN_OR_RETURN(NamedTensors inputs,
                          InputsOfCheck(program, recorded.inputs));

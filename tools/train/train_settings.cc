@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 
 #include "CLI/CLI.hpp"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
+#include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "tools/connect_ranks.h"
 #include "tools/output_file.h"
@@ -108,6 +110,48 @@ void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
       ->capture_default_str();
 }
 
+// A name of another kind is more likely that of a file to be kept, such as the
+// data of a model.
+absl::Status CheckSuffix(std::string_view flag, const std::string& path,
+                         std::string_view suffix) {
+  if (path.empty() || path.ends_with(suffix)) return absl::OkStatus();
+  return Invalid("{} {}: the file's name should end in {}", flag, path, suffix);
+}
+
+// Returns whether `path` is a file that is read: `input`, or one of the folder
+// of a training.
+bool IsOf(const std::filesystem::path& path, const std::string& input) {
+  std::error_code none;
+  if (std::filesystem::equivalent(path, input, none)) return true;
+  auto folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!IsFolder(input) || !std::filesystem::equivalent(folder, input, none)) {
+    return false;
+  }
+  auto suffix = path.extension();
+  return suffix == ".asyra" || suffix == ".safetensors" ||
+         path.filename() == "training.json";
+}
+
+// A model's own file may be replaced, which --export-onnx is for.
+absl::Status CheckKeepsInputs(const TrainSettings& flags) {
+  std::vector<std::string> inputs = flags.data;
+  inputs.insert(inputs.end(), flags.evaluate_data.begin(),
+                flags.evaluate_data.end());
+  if (IsFolder(flags.compile.model)) inputs.push_back(flags.compile.model);
+  for (auto [flag, path] :
+       {std::pair{"--export", &flags.export_to},
+        std::pair{"--export-onnx", &flags.export_onnx},
+        std::pair{"--log", &flags.log}, std::pair{"--csv", &flags.csv},
+        std::pair{"--html", &flags.html},
+        std::pair{"--profile", &flags.profile}}) {
+    for (const std::string& input : inputs) {
+      if (path->empty() || !IsOf(*path, input)) continue;
+      return Invalid("{} {}: the run reads it", flag, *path);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSteps(const TrainSettings& flags) {
   if (!flags.steps.has_value()) {
     return Invalid("there is no --steps: give how many, as --steps 1000");
@@ -177,10 +221,15 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   ASYRA_RETURN_IF_ERROR(CheckGivenFlags(flags));
   if (flags.data.empty()) return absl::OkStatus();
   bool onnx = std::filesystem::path(flags.compile.model).extension() == ".onnx";
-  bool folder = std::filesystem::is_directory(flags.compile.model);
+  bool folder = IsFolder(flags.compile.model);
   if (!flags.export_onnx.empty() && !onnx && !folder) {
     return Invalid("--export-onnx: {} is no .onnx file", flags.compile.model);
   }
+  ASYRA_RETURN_IF_ERROR(
+      CheckSuffix("--export", flags.export_to, ".safetensors"));
+  ASYRA_RETURN_IF_ERROR(
+      CheckSuffix("--export-onnx", flags.export_onnx, ".onnx"));
+  ASYRA_RETURN_IF_ERROR(CheckKeepsInputs(flags));
   ASYRA_RETURN_IF_ERROR(CheckSteps(flags));
   if (flags.save_every > 0 && flags.checkpoint.empty()) {
     return Invalid("--save-every is {}, and there is no --checkpoint",

@@ -1,4 +1,6 @@
 // Normalizations of [N, C, spatial...] with a scale and a bias per channel.
+#include <algorithm>
+
 #include "frontends/onnx/ops/ops.h"
 
 namespace asyra::onnx_import::ops {
@@ -29,7 +31,8 @@ absl::StatusOr<Value> ScaleAndShift(Node& node, const Value& value, int scale,
 absl::StatusOr<Value> Normalized(Node& node, int64_t groups) {
   Graph& graph = node.graph();
   int64_t batch = node.type().size(0), channels = node.type().size(1);
-  if (groups < 1 || channels % groups != 0) {
+  if (groups < 1 || groups > std::max(channels, int64_t{1}) ||
+      channels % groups != 0) {
     return Invalid("{} groups do not divide {} channels", groups, channels);
   }
   int64_t rest =

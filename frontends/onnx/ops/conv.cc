@@ -1,4 +1,5 @@
 // Convolutions, and pooling, which is spelled by them and by slices.
+#include <algorithm>
 #include <numeric>
 
 #include "frontends/onnx/ops/ops.h"
@@ -25,13 +26,26 @@ struct Windows {
   }
 };
 
+// What a maximum over a window compares along a dim, each by ops.
+constexpr int64_t kMostTaps = 4096;
+// The largest size of a window, a stride, a dilation and a pad.
+constexpr int64_t kLargest = int64_t{1} << 24;
+
 absl::StatusOr<Ints> PerDim(Node& node, std::string_view name, size_t size,
                             int64_t otherwise) {
   Ints list = node.IntList(name);
   if (list.empty()) list.assign(size, otherwise);
-  if (list.size() == size) return list;
-  return Invalid("attribute {} has {} entries, not {}", name, list.size(),
-                 size);
+  if (list.size() != size) {
+    return Invalid("attribute {} has {} entries, not {}", name, list.size(),
+                   size);
+  }
+  for (int64_t entry : list) {
+    // Products of two are exact, also as sums with dims.
+    if (std::clamp(entry, -kLargest, kLargest) == entry) continue;
+    return Invalid("attribute {} has {}, at most {} is possible", name, entry,
+                   kLargest);
+  }
+  return list;
 }
 
 // auto_pad SAME: as many results as strides fit into the input, the odd zero
@@ -65,6 +79,10 @@ void PadCeil(const Type& x, Windows* windows) {
 
 absl::StatusOr<Windows> WindowsOf(Node& node, const Ints& taps) {
   size_t spatial = taps.size();
+  if (static_cast<int>(spatial) + 2 != node.rank()) {
+    return Invalid("a window of {} dims for an input of rank {}", spatial,
+                   node.rank());
+  }
   Windows windows{.taps = taps};
   ASYRA_ASSIGN_OR_RETURN(Ints shape,
                          PerDim(node, "kernel_shape", spatial, taps[0]));
@@ -165,9 +183,12 @@ absl::Status Conv(Node& node) {
   ASYRA_RETURN_IF_ERROR(RequireSpatial(node, 0));
   ASYRA_RETURN_IF_ERROR(RequireSpatial(node, 1));
   int64_t groups = node.Int("group", 1);
-  if (groups < 1 || node.type(1).size(1) * groups != node.type(0).size(1)) {
+  int64_t channels = node.type(0).size(1), of_each = node.type(1).size(1);
+  bool fits = groups >= 1 && groups <= std::max(channels, int64_t{1}) &&
+              of_each * groups == channels;
+  if (!fits) {
     return Invalid("{} channels in {} groups, the weight takes {} of each",
-                   node.type(0).size(1), groups, node.type(1).size(1));
+                   channels, groups, of_each);
   }
   ASYRA_ASSIGN_OR_RETURN(Windows windows,
                          WindowsOf(node, SpatialSizes(node.type(1))));
@@ -281,6 +302,10 @@ absl::Status MaxPool(Node& node) {
     if (windows.taps[i] < 1 || room < 0) {
       return Invalid("dim {} has size {} with its pads, the window {}", dim,
                      x.type().size(dim), last + 1);
+    }
+    if (windows.taps[i] > kMostTaps) {
+      return Unimplemented("a window of {} elements along a dim",
+                           windows.taps[i]);
     }
     std::optional<Value> largest;
     for (int64_t start = 0; start <= last; start += dilation) {

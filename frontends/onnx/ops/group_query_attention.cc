@@ -80,7 +80,9 @@ class GroupQuery {
   absl::Status ReadHeads() {
     int64_t heads = node_.Int("num_heads", 0);
     int64_t kv_heads = node_.Int("kv_num_heads", 0);
-    if (heads < 1 || kv_heads < 1 || node_.rank() != 3) {
+    constexpr int64_t kMost = int64_t{1} << 32;
+    if (heads < 1 || kv_heads < 1 || heads > kMost || kv_heads > kMost ||
+        node_.rank() != 3) {
       return Invalid("query has rank {}, num_heads is {}, kv_num_heads {}",
                      node_.rank(), heads, kv_heads);
     }
@@ -90,7 +92,7 @@ class GroupQuery {
       v = node_.In(kValue);
     } else {
       int64_t width = node_.type().size(2), all = heads + 2 * kv_heads;
-      if (width % all != 0) {
+      if (all > width || width % all != 0) {
         return Invalid("query has {} columns for {} heads of q, k and v", width,
                        all);
       }

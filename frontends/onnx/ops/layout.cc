@@ -28,12 +28,19 @@ absl::Status Tile(Node& node) {
   return node.Return(graph.Reshape(value, shape));
 }
 
+namespace {
+
+// No product of two of them with a dim overflows.
+bool IsBlock(int64_t b) { return b >= 1 && b <= int64_t{1} << 15; }
+
+}  // namespace
+
 // Channels become blocks: (blocks, c) in mode DCR, (c, blocks) in mode CRD.
 absl::Status DepthToSpace(Node& node) {
   int64_t b = node.Int("blocksize", 0);
   std::string mode = node.String("mode", "DCR");
   asyra::Shape s = node.In(0).shape();
-  if (s.size() != 4 || b < 1 || s[1] % (b * b) != 0) {
+  if (s.size() != 4 || !IsBlock(b) || s[1] % (b * b) != 0) {
     return Invalid("blocks of {} of an input of shape {}", b, ShapeToString(s));
   }
   if (mode != "DCR" && mode != "CRD") {
@@ -54,7 +61,7 @@ absl::Status DepthToSpace(Node& node) {
 absl::Status SpaceToDepth(Node& node) {
   int64_t b = node.Int("blocksize", 0);
   asyra::Shape s = node.In(0).shape();
-  if (s.size() != 4 || b < 1 || s[2] % b != 0 || s[3] % b != 0) {
+  if (s.size() != 4 || !IsBlock(b) || s[2] % b != 0 || s[3] % b != 0) {
     return Invalid("blocks of {} of an input of shape {}", b, ShapeToString(s));
   }
   Graph& graph = node.graph();

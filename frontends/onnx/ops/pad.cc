@@ -41,12 +41,15 @@ absl::Status Pad(Node& node) {
     before[dim] = pads[i];
     after[dim] = pads[axes.size() + i];
     int64_t size = value.type().size(dim);
-    int64_t start = std::max(-before[dim], int64_t{0});
-    int64_t stop = size - std::max(-after[dim], int64_t{0});
-    if (start > stop || stop < 0) {
+    int64_t least = std::min(before[dim], after[dim]);
+    if (least < -size ||
+        std::min(before[dim], int64_t{0}) + std::min(after[dim], int64_t{0}) <
+            -size) {
       return Invalid("pads {} and {} of dim {} of size {}", before[dim],
                      after[dim], dim, size);
     }
+    int64_t start = std::max(-before[dim], int64_t{0});
+    int64_t stop = size - std::max(-after[dim], int64_t{0});
     ASYRA_ASSIGN_OR_RETURN(value, node.graph().Slice(value, dim, start, stop));
     before[dim] = std::max(before[dim], int64_t{0});
     after[dim] = std::max(after[dim], int64_t{0});

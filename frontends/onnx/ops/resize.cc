@@ -8,6 +8,8 @@
 namespace asyra::onnx_import::ops {
 namespace {
 
+constexpr int64_t kMostOut = int64_t{1} << 20;
+
 struct Interpolation {
   std::string mode, coordinates, nearest;
   double cubic = -0.75;
@@ -99,14 +101,17 @@ absl::StatusOr<Value> GatherAlong(Node& node, const Value& x, int dim,
   return node.graph().Add("gather", {x, indices}, {{"dim", int64_t{dim}}});
 }
 
+template <typename Number>
+absl::Status TooLarge(int64_t in, Number out) {
+  return Unimplemented("from size {} to {}", in, out);
+}
+
 absl::StatusOr<Value> ResizeDim(Node& node, const Interpolation& form,
                                 const Value& x, int dim, int64_t out,
                                 double scale) {
   Graph& graph = node.graph();
   int64_t in = x.type().size(dim);
-  if (in == 0 || out > (int64_t{1} << 20)) {
-    return Unimplemented("from size {} to {}", in, out);
-  }
+  if (in == 0 || out > kMostOut) return TooLarge(in, out);
   if (form.mode == "nearest") {
     Ints from;
     for (int64_t i = 0; i < out; ++i) {
@@ -148,6 +153,7 @@ absl::Status ReadSizes(Node& node, const Ints& axes, Ints* sizes,
   if (node.Has(3) && node.type(3).num_elements() > 0) {
     ASYRA_ASSIGN_OR_RETURN(*sizes, node.KnownInts(3, "sizes"));
     for (size_t i = 0; i < std::min(sizes->size(), axes.size()); ++i) {
+      if ((*sizes)[i] < 0) return Invalid("sizes[{}] is {}", i, (*sizes)[i]);
       scales->push_back(
           static_cast<double>((*sizes)[i]) /
           static_cast<double>(node.type().size(static_cast<int>(axes[i]))));
@@ -155,9 +161,14 @@ absl::Status ReadSizes(Node& node, const Ints& axes, Ints* sizes,
   } else if (std::optional<Tensor> given = KnownScales(node)) {
     *scales = given->ToDoubles();
     for (size_t i = 0; i < std::min(scales->size(), axes.size()); ++i) {
-      auto in =
-          static_cast<double>(node.type().size(static_cast<int>(axes[i])));
-      sizes->push_back(static_cast<int64_t>(std::floor(in * (*scales)[i])));
+      int64_t in = node.type().size(static_cast<int>(axes[i]));
+      double scale = (*scales)[i],
+             out = std::floor(static_cast<double>(in) * scale);
+      if (!(scale > 0)) {
+        return Invalid("scales[{}] is {}, it must be above 0", i, scale);
+      }
+      if (out > kMostOut) return TooLarge(in, out);
+      sizes->push_back(static_cast<int64_t>(out));
     }
   } else {
     return Unimplemented("scales or sizes must be known");
