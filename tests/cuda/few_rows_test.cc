@@ -108,7 +108,7 @@ TEST(FewRows, AreMultipliedByAllWeights) {
   ExpectRight({.dtype = DType::kF16,
                .transpose_b = true,
                .m = 3,
-               .n = 40009,  // several passes of a block
+               .n = 400009,  // several passes of a block
                .k = 72});
   ExpectRight({.dtype = DType::kF16,
                .transpose_b = true,
@@ -144,7 +144,7 @@ TEST(FewRows, LeaveOthersToTheLibrary) {
                             .n = 1024,
                             .k = 1024};
   EXPECT_THAT(FewRowsDesigns(kTaken), testing::Not(testing::IsEmpty()));
-  std::vector<GemmShape> others(7, kTaken);
+  std::vector<GemmShape> others(8, kTaken);
   others[0].m = 65;
   others[1].dtype = DType::kF32;
   others[2].batch = 2;
@@ -152,6 +152,7 @@ TEST(FewRows, LeaveOthersToTheLibrary) {
   others[4].k = 1028;  // rows at odd addresses
   others[5].n = 256;   // little to read
   others[6].transpose_b = false;
+  others[7].n = 65536;  // much to read
   for (const GemmShape& shape : others) {
     EXPECT_THAT(FewRowsDesigns(shape), testing::IsEmpty());
   }

@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::string_view kName = "few rows";
 constexpr int64_t kMostRows = 64;
-// Less is read in the time of a launch.
+// Less is read in the time of a launch; more cuBLASLt reads as fast.
 constexpr int64_t kLeastBytes = int64_t{1} << 20;
+constexpr int64_t kMostBytes = int64_t{64} << 20;
 constexpr int kTileRows = 8, kTileColumns = 16;  // of x and of y
 constexpr int64_t kMostShared = 224 << 10;       // bytes of an SM's blocks
 // Steps of a warp on their way.
@@ -66,7 +67,7 @@ FewRowsTiling TilingOf(const GemmShape& s, const FewRowsDesign& design,
   FewRowsTiling tiling;
   tiling.row_tiles = static_cast<int>(DivideUp(s.m, kTileRows));
   int64_t blocks = int64_t{design.blocks} * sms;
-  tiling.columns = static_cast<int>(DivideUp(s.n, blocks));
+  tiling.columns = static_cast<int>(RoundUp(DivideUp(s.n, blocks), 8));
   tiling.blocks = static_cast<int>(DivideUp(s.n, tiling.columns));
   // The fewest passes over the columns of a block, of equal width.
   int64_t tiles = DivideUp(tiling.columns, kTileColumns);
@@ -189,7 +190,9 @@ std::optional<FewRowsDesign> ParseFewRows(std::string_view text) {
 std::vector<FewRowsDesign> FewRowsDesigns(const GemmShape& s) {
   bool takes = (s.dtype == DType::kBF16 || s.dtype == DType::kF16) &&
                s.batch == 1 && !s.transpose_a && s.transpose_b && s.m >= 1 &&
-               s.m <= kMostRows && s.n * s.k * SizeOf(s.dtype) >= kLeastBytes;
+               s.m <= kMostRows;
+  int64_t bytes = s.n * s.k * SizeOf(s.dtype);
+  takes = takes && bytes >= kLeastBytes && bytes <= kMostBytes;
   for (int64_t columns :
        {s.a_columns(), s.a_row_stride, s.b_columns(), s.b_row_stride}) {
     takes = takes && columns * SizeOf(s.dtype) % kGpuVectorBytes == 0;

@@ -14,6 +14,7 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verify/verifier.h"
+#include "passes/shard/weigh_packed_rows.h"
 #include "tests/ir/op_case.h"
 
 namespace asyra {
@@ -59,8 +60,13 @@ class RandomMixture {
     Output(Op("moe_combine", {out, experts, weights}, group));
     Output(Op("moe_collect", {out, experts}, group));
     // Backward: gradients of choices are tokens of one choice each.
-    ValueId of_choices = Op("mul", {Reshape(weights, {tokens_, chosen_, 1}),
-                                    Reshape(dy, {tokens_, 1, h})});
+    ValueId of_tokens = Reshape(dy, {tokens_, 1, h});
+    ValueId products =
+        Op("mul", {Op("moe_collect", {out, experts}, group), of_tokens});
+    Output(Op("reduce_sum", {products},
+              {{"dims", Ints{batches_ ? 3 : 2}}, {"keep", false}}));
+    ValueId of_choices =
+        Op("mul", {Reshape(weights, {tokens_, chosen_, 1}), of_tokens});
     ValueId drows =
         Dispatch(Reshape(of_choices, {tokens_ * chosen_, h}),
                  Reshape(experts, {tokens_ * chosen_, 1}), group_ * chosen_);
