@@ -74,8 +74,8 @@ int End(const CLI::App& app, const absl::Status& status) {
   return 1;
 }
 
-// What nobody has caught is an error, too, and not the end of the process
-// without a name.
+// Turns exceptions that nothing has caught into an error, instead of an end of
+// the process without a name.
 absl::Status Caught(const std::function<absl::Status()>& tool) {
   try {
     return WithinMemory([&] { return tool(); });

@@ -26,7 +26,7 @@ struct Windows {
   }
 };
 
-// What a maximum over a window compares along a dim, each by ops.
+// Elements that a maximum over a window compares along a dim, each by ops.
 constexpr int64_t kMostTaps = 4096;
 // The largest size of a window, a stride, a dilation and a pad.
 constexpr int64_t kLargest = int64_t{1} << 24;
