@@ -22,6 +22,7 @@
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
 #include "passes/train/average_loss.h"
+#include "passes/train/balance_experts.h"
 #include "passes/train/differentiate.h"
 #include "passes/train/mark_params.h"
 #include "passes/train/parameters.h"
@@ -212,6 +213,19 @@ std::vector<PassRecord> GlobalPasses() {
                     "empty: the only one",
                     std::string()}},
        .fn = AttachLoss},
+      {.name = "balance_experts",
+       .summary = "adds terms to the loss that keep mixtures of experts "
+                  "balanced",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"balance", AttrKind::kFloat,
+                    "weight of the product of choices and probabilities; 0: "
+                    "none",
+                    0.0},
+                   {"z", AttrKind::kFloat,
+                    "weight of the squared log sums of router logits; 0: none",
+                    0.0}},
+       .fn = BalanceExperts},
       {.name = "split_loss",
        .summary = "cross entropy that reads logits once, in parts of a "
                   "vocabulary that a model axis shards, so that none are "

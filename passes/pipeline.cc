@@ -63,6 +63,12 @@ Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding) {
         MakePass("attach_loss", {{"output", options.output},
                                  {"next_token", options.next_token},
                                  {"batch", BatchOf(options)}}));
+    bool balances = options.balance > 0 || options.router_z > 0;
+    if (balances && options.what != What::kEvaluate) {
+      passes.push_back(
+          MakePass("balance_experts",
+                   {{"balance", options.balance}, {"z", options.router_z}}));
+    }
     passes.push_back(MakePass("split_loss"));
   }
   passes.push_back(MakePass(

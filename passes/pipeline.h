@@ -26,10 +26,11 @@ struct TrainOptions {
     kForward,     // the model's own outputs, of the params
   };
   What what = What::kStep;
-  std::string output;         // attach_loss
-  bool next_token = false;    // attach_loss
-  std::string tie, untie;     // tie_weights
-  std::string freeze, train;  // mark_params
+  std::string output;                // attach_loss
+  bool next_token = false;           // attach_loss
+  double balance = 0, router_z = 0;  // balance_experts
+  std::string tie, untie;            // tie_weights
+  std::string freeze, train;         // mark_params
   // attach_updates
   std::string optimizer = "adamw", decay_of = "matrices";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0;

@@ -129,7 +129,8 @@ struct Rule {
 constexpr std::string_view kOfTraining =
     "--train --train-also --optimizer --beta1 --beta2 --eps --momentum --decay "
     "--decay-of --clip --accumulate --zero --whole-params --recompute "
-    "--loss-chunks --freeze --tie --untie --loss";
+    "--loss-chunks --freeze --tie --untie --loss --balance-loss "
+    "--router-z-loss";
 constexpr std::string_view kOfSharding =
     "--shard --propagate --tp-strategy --ep-strategy --dtype";
 constexpr std::string_view kOfScheduling =

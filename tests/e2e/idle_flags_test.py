@@ -17,7 +17,7 @@ HELP = ["--help", "--version"]
 VALUES = {
     "--accumulate": "2", "--against": "unscheduled", "--atol": "1",
     "--bench-ranks": "2", "--beta1": "0.5", "--beta2": "0.5",
-    "--capacity": "9", "--checkpoint": "c", "--clip": "0", "--communicator": "local", "--csv": "c",
+    "--balance-loss": "0.1", "--capacity": "9", "--checkpoint": "c", "--clip": "0", "--communicator": "local", "--csv": "c",
     "--data": ".*", "--decay": "0", "--decay-of": ".*", "--device": "cpu",
     "--dim": "layers=2", "--dp": "2", "--dtype": "bf16", "--dump-dir": "d",
     "--ep": "2", "--ep-strategy": "auto", "--epilogues": "none",
@@ -33,7 +33,7 @@ VALUES = {
     "--passes": "canonicalize", "--phases": "apart", "--print-after": "fuse",
     "--profile": "p", "--prompt": "p", "--ranks": "2", "--ranks-as": "threads",
     "--rate": "1", "--recompute": "all", "--reduce-scatter": "fused",
-    "--repeat": "2", "--report": "json", "--rtol": "1", "--save-every": "1",
+    "--repeat": "2", "--report": "json", "--router-z-loss": "0.1", "--rtol": "1", "--save-every": "1",
     "--save-tuning": "t", "--scheduler": "auto", "--search-steps": "9",
     "--seconds": "1", "--secret": "s", "--seed": "1", "--set": "nodes=1", "--shard": ".*=whole",
     "--sp": "2", "--steps": "3", "--temperature": "1", "--threads": "1",
@@ -82,7 +82,7 @@ READ = """--dim --data --weights --dp --tp --sp --ep --mesh --ranks --machine
 --dump-dir --simulate-each""".split()
 TRAINING = {
     flag: [WITHOUT_TRAIN]
-    for flag in """--accumulate --loss --freeze --train-also --tie --untie
+    for flag in """--balance-loss --router-z-loss --accumulate --loss --freeze --train-also --tie --untie
     --recompute --loss-chunks --clip --decay --optimizer""".split()}
 for flag, more in {
     "--beta1": (["--train", "--optimizer", "sgd"], "with --optimizer sgd"),
@@ -139,7 +139,7 @@ for idle, modes in [
     ("--prompt --temperature", [(STEPS, "without --sample")]),
     ("--device --timeout --tuning", [SAMPLE]),
     ("--accumulate --zero --whole-params --recompute --loss-chunks --freeze "
-     "--loss", [SAMPLE]),
+     "--loss --balance-loss --router-z-loss", [SAMPLE]),
 ]:
   TRAIN.update({flag: modes for flag in idle.split()})
 for idle in """--shuffle --restart-data --random-weights --skip-not-finite

@@ -95,6 +95,14 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options,
       "data");
   add("--loss", &options->output,
       "the output that is the loss or the logits, where there are several");
+  add("--balance-loss", &options->balance,
+      "weight of a term of the loss that keeps experts equally busy: "
+      "Hugging Face's router_aux_loss_coef, over all tokens; 0: none")
+      ->check(CLI::Range(0.0, 1e6));
+  add("--router-z-loss", &options->router_z,
+      "weight of a term of the loss that keeps the routers' logits small: the "
+      "mean of their squared log sums; 0: none")
+      ->check(CLI::Range(0.0, 1e6));
   app.parse_complete_callback(
       [&app, options] { CheckOptimizerFlags(app, *options); });
 }

@@ -49,7 +49,7 @@ constexpr Use kUses[] = {
      "--capacity --passes --simulate-each",
      kTrain | kCheck},
     {"--accumulate --zero --whole-params --recompute --loss-chunks --freeze "
-     "--loss",
+     "--loss --balance-loss --router-z-loss",
      kTrain | kCheck},
 };
 
