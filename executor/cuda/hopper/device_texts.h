@@ -9,6 +9,6 @@ extern const std::string_view kTensorMapWords, kNumbers, kHopper;
 extern const std::string_view kFlashBackward, kFlashCommon, kFlashForward,
     kFlashParams, kFlashTiles;
 extern const std::string_view kFewRows;
-extern const std::string_view kPackedMatmul, kPackedParams;
+extern const std::string_view kPackedMatmul, kPackedParams, kPackedTiles;
 
 }  // namespace asyra::cuda

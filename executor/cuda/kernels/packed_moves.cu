@@ -1,5 +1,5 @@
-// Packed rows that move between the orders of tokens and of experts, and what is
-// computed on the way.
+// Packed rows that move between the orders of tokens and of experts, and what
+// is computed on the way.
 #include <type_traits>
 
 #include "executor/cuda/kernels/number.cuh"

@@ -99,6 +99,7 @@ std::string TextOf(const PackedProblem& p, const PackedTiling& tiling) {
   text +=
       WgmmaText(p.element == Element::kBF16, tiling.columns, WgmmaA::kShared,
                 p.wgrad, p.wgrad || !p.transpose_b, "Product");
+  text += kPackedTiles;
   text += kPackedMatmul;
   return text;
 }
