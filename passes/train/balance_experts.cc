@@ -105,28 +105,11 @@ class Balancer {
     return SumAll(ones, 1);
   }
 
-  // log(sum of exp(logits)) is the cross entropy of the first expert and its
-  // logit.
   Sum Squares(ValueId logits) {
-    Shape rows = builder_.type(logits).shape();
-    int64_t last = static_cast<int64_t>(rows.size()) - 1;
-    rows.pop_back();
-    Ints shape(rows.begin(), rows.end());
+    Ints last = {builder_.type(logits).rank() - 1};
     ASYRA_ASSIGN_OR_RETURN(
-        ValueId labels,
-        Add("broadcast",
-            {builder_.Constant(Tensor::FromInts(DType::kI64, {}, {0}))},
-            {{"shape", shape}}));
-    ASYRA_ASSIGN_OR_RETURN(ValueId entropy,
-                           Add("cross_entropy", {logits, labels},
-                               {{"ignore_index", kIgnoredLabel}}));
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId column,
-        Add("slice", {logits},
-            {{"dim", last}, {"start", int64_t{0}}, {"stop", int64_t{1}}}));
-    ASYRA_ASSIGN_OR_RETURN(ValueId first,
-                           Add("reshape", {column}, {{"shape", shape}}));
-    ASYRA_ASSIGN_OR_RETURN(ValueId log_sum, Add("add", {entropy, first}));
+        ValueId log_sum,
+        Add("log_sum_exp", {logits}, {{"dims", last}, {"keep", false}}));
     ASYRA_ASSIGN_OR_RETURN(ValueId square, Add("mul", {log_sum, log_sum}));
     return SumAll(square, 0);
   }

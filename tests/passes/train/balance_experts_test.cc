@@ -15,7 +15,7 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kTokens = 6, kExperts = 4;
-constexpr double kBalance = 0.5, kZ = 0.25, kCount = 3;
+constexpr double kBalance = 0.5, kZ = 0.25, kLossTerms = 3;
 
 // The loss of 2 + the terms of two routers, by their logits, times the count.
 Program Balanced(double balance, double z) {
@@ -72,7 +72,7 @@ double Formula(const std::vector<Tensor>& logits, double balance, double z) {
   for (int64_t e = 0; e < kExperts; ++e) {
     product += choices[e] / tokens * (probabilities[e] / tokens);
   }
-  return 2 + kCount * (balance * kExperts * product + z * squares / tokens);
+  return 2 + kLossTerms * (balance * kExperts * product + z * squares / tokens);
 }
 
 TEST(BalanceExperts, AddsWhatTheFormulasSay) {
@@ -82,7 +82,7 @@ TEST(BalanceExperts, AddsWhatTheFormulasSay) {
          {std::pair{kBalance, kZ}, {kBalance, 0.0}, {0.0, kZ}}) {
       auto got = ASYRA_VALUE(Interpret(Balanced(balance, z), logits));
       EXPECT_NEAR(got[0].ToDoubles()[0], Formula(logits, balance, z), 1e-12);
-      EXPECT_EQ(got[1].ToDoubles()[0], kCount);
+      EXPECT_EQ(got[1].ToDoubles()[0], kLossTerms);
     }
   }
 }
@@ -101,12 +101,14 @@ TEST(BalanceExperts, HasTheGradientsOfTheFormulas) {
     for (size_t i = 0; i < gradient.size(); ++i) {
       double values[2];
       for (int side : {0, 1}) {
+        std::vector<double> elements = at;
+        elements[i] += side == 0 ? kStep : -kStep;
         std::vector<Tensor> moved = logits;
-        moved[layer].Set(static_cast<int64_t>(i),
-                         at[i] + (side == 0 ? kStep : -kStep));
+        moved[layer] =
+            Tensor::FromDoubles(DType::kF64, logits[layer].shape(), elements);
         values[side] = Formula(moved, kBalance, kZ);
       }
-      EXPECT_NEAR(gradient[i], (values[0] - values[1]) / (2 * kStep), 1e-8);
+      EXPECT_NEAR(gradient[i], (values[0] - values[1]) / (2 * kStep), 1e-9);
     }
   }
 }
