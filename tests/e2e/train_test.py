@@ -68,6 +68,27 @@ class Losses(TrainTest):
     losses = self.losses(LLAMA, *SHAPE, "--freeze", ".*embed_tokens.*")
     self.assertNotEqual(losses, self.losses(LLAMA, *SHAPE))
 
+  def test_experts_are_kept_busy(self):
+    small = ["hidden=32", "heads=4", "kv_heads=2", "head_size=8", "experts=4",
+             "intermediate=16", "chosen=2", "vocabulary=256", "layers=2",
+             "batch=2", "seq=16", "capacity_percent=0"]
+    model = ["qwen3-30b-a3b", "--dtype", "f64"]
+    for size in small:
+      model += ["--dim", size]
+    plain = self.losses(*model)
+    balanced = self.losses(*model, "--balance-loss", "0.5")
+    # Two of four experts a token: 2 where all are equally busy.
+    self.assertGreater(balanced[0] - plain[0], 0.99)
+    self.assertLess(balanced[0] - plain[0], 1.5)
+    both = ["--balance-loss", "0.5", "--router-z-loss", "0.1"]
+    whole = self.losses(*model, *both)
+    self.assertGreater(whole[0], balanced[0])
+    self.assert_close(self.losses(*model, *both, "--dp", "2"), whole)
+    self.assert_close(self.losses(*model, *both, "--tp", "2"), whole)
+    self.refused("balance and z: the model has no mixture of experts", LLAMA,
+                 *SHAPE, *QUICK, *RATE, "--data", self.text, "--steps", "1",
+                 "--balance-loss", "0.1")
+
   def test_tokens_of_llm_c(self):
     tokens = [i % 7 for i in range(65)]
     path = self.path("tokens.bin")
