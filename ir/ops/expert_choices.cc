@@ -18,20 +18,22 @@ absl::StatusOr<std::vector<Type>> InferCollected(const OpCall& call) {
   return std::vector<Type>{out};
 }
 
-absl::Status RequireWeights(const OpCall& call, const Type& expected) {
-  const Type& weights = call.operands[2];
-  if (weights.dtype == expected.dtype && weights.shape() == expected.shape()) {
+absl::Status RequireTypes(const OpCall& call, int operand,
+                          const Type& expected) {
+  const Type& type = call.operands[operand];
+  if (type.dtype == expected.dtype && type.shape() == expected.shape()) {
     return absl::OkStatus();
   }
-  return Invalid("weights are {}{}, they should be {}{}",
-                 ToString(weights.dtype), ShapeToString(weights.shape()),
-                 ToString(expected.dtype), ShapeToString(expected.shape()));
+  return Invalid("{} are {}{}, they should be {}{}",
+                 call.def.operands[operand].name, ToString(type.dtype),
+                 ShapeToString(type.shape()), ToString(expected.dtype),
+                 ShapeToString(expected.shape()));
 }
 
 absl::StatusOr<std::vector<Type>> InferCombined(const OpCall& call) {
   Type out = call.operands[1];
   out.dtype = call.operands[0].dtype;
-  ASYRA_RETURN_IF_ERROR(RequireWeights(call, out));
+  ASYRA_RETURN_IF_ERROR(RequireTypes(call, 2, out));
   out.dims.back() = call.operands[0].dims.back();
   return std::vector<Type>{out};
 }

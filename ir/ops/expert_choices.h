@@ -19,8 +19,9 @@ absl::Status RequireGroups(const OpCall& call, int64_t tokens);
 absl::StatusOr<std::vector<Type>> InferCollected(const OpCall& call);
 absl::StatusOr<std::vector<Type>> InferCombined(const OpCall& call);
 
-// Error: operand 2, weights, is of another type than `expected`.
-absl::Status RequireWeights(const OpCall& call, const Type& expected);
+// Error: an operand, called by a plural, is of another type than `expected`.
+absl::Status RequireTypes(const OpCall& call, int operand,
+                          const Type& expected);
 
 // The axis rule of both; `rows` is the part that says what rows are.
 absl::StatusOr<AxisRule> CollectRule(const OpCall& call, std::string_view rows);

@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<Type>> InferDispatch(const OpCall& call) {
     int64_t tokens = rows.dims.end()[-2].size;
     weights.dims.back() = {count / tokens, {}};
     ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
-    ASYRA_RETURN_IF_ERROR(RequireWeights(call, weights));
+    ASYRA_RETURN_IF_ERROR(RequireTypes(call, 2, weights));
   }
   rows.dims.end()[-2] = {count, {}};
   return std::vector<Type>{rows};
@@ -179,13 +179,8 @@ absl::StatusOr<std::vector<Type>> InferDot(const OpCall& call) {
   Type dots = call.operands[1], tokens = call.operands[1];
   dots.dtype = tokens.dtype = call.operands[0].dtype;
   tokens.dims.back() = call.operands[0].dims.back();
-  const Type& given = call.operands[2];
-  if (given.dtype == tokens.dtype && given.shape() == tokens.shape()) {
-    return std::vector<Type>{dots};
-  }
-  return Invalid("tokens are {}{}, they should be {}{}", ToString(given.dtype),
-                 ShapeToString(given.shape()), ToString(tokens.dtype),
-                 ShapeToString(tokens.shape()));
+  ASYRA_RETURN_IF_ERROR(RequireTypes(call, 2, tokens));
+  return std::vector<Type>{dots};
 }
 
 absl::StatusOr<AxisRule> DotAxes(const OpCall& call) {
@@ -334,8 +329,8 @@ std::vector<OpDef> PackedRowsOps() {
              0, 3}}},
       {.name = "packed_dot",
        .summary = "the product of each choice's row with its token's of "
-                  "x[..., tokens, h]",
-       .operands = {{"rows"}, {"places"}, {"x"}},
+                  "tokens[..., tokens, h]",
+       .operands = {{"rows"}, {"places"}, {"tokens"}},
        .attrs = {GroupSize()},
        .infer = InferDot,
        .axes = DotAxes,

@@ -126,7 +126,8 @@ class Finder {
       site.matmul = matmul;
       site.residual = op.operands[1 - i];
     }
-    if (site.matmul < 0) return;
+    // A matmul that is added to itself stays: its result is read as it is.
+    if (site.matmul < 0 || op.operands[0] == op.operands[1]) return;
     const Op& matmul = program_.ops[site.matmul];
     const Type& rows = program_.type(op.results[0]);
     const Type& residual = program_.type(site.residual);

@@ -30,7 +30,7 @@ struct Operator {
   std::vector<int> x = {1, 8, 4, 4};
   // Weights, in the order of the inputs behind x.
   std::vector<Sizes> weights;
-  // What is extreme: an attribute, or "[2]NAME" for one of two numbers, or
+  // Extreme numbers are in an attribute, or "[2]NAME" for one of two, or
   // "input" for the list of integers that is the last input.
   std::vector<std::string> extremes;
   int opset = 18;
@@ -107,7 +107,7 @@ const Operator kOperators[] = {
     {.name = "TopK", .extremes = {"axis", "input"}},
 };
 
-// What `extreme` says is `number` in a node of `op`.
+// Makes a model of a node of `op` in which what `extreme` names is `number`.
 ModelBuilder ModelOf(const Operator& op, const std::string& extreme,
                      int64_t number, size_t length) {
   ModelBuilder model = WithX(op.x, op.opset);

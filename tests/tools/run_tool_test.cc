@@ -1,4 +1,4 @@
-// What a tool ends with.
+// Exit statuses and errors that a tool ends with.
 #include "tools/run_tool.h"
 
 #include <new>

@@ -49,8 +49,8 @@ std::vector<Tensor> RandomLogits(uint64_t seed) {
   return logits;
 }
 
-// As in Hugging Face's load_balancing_loss_func, whose gates are those of all
-// layers, and ST-MoE's z-loss.
+// Computes Hugging Face's load_balancing_loss_func, whose gates are those of
+// all layers, and ST-MoE's z-loss.
 double Formula(const std::vector<Tensor>& logits, double balance, double z) {
   double choices[kExperts] = {}, probabilities[kExperts] = {}, squares = 0;
   for (size_t layer = 0; layer < 2; ++layer) {
