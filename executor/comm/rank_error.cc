@@ -44,6 +44,13 @@ absl::Status NothingHeard(const std::vector<int64_t>& ranks, double timeout_s) {
       "nothing was heard from {} within {:g} s", ListRanks(ranks), timeout_s));
 }
 
+absl::Status DidNotBegin(std::string_view what,
+                         const std::vector<int64_t>& ranks, double timeout_s) {
+  return absl::DeadlineExceededError(
+      fmt::format("{}: {} did not begin the step within {:g} s", what,
+                  ListRanks(ranks), timeout_s));
+}
+
 absl::Status DidNotCome(std::string_view what,
                         const std::vector<int64_t>& ranks, double timeout_s) {
   return absl::DeadlineExceededError(

@@ -26,6 +26,9 @@ std::string ListRanks(const std::vector<int64_t>& ranks);
 // "nothing was heard from ranks 1 3 within 60 s".
 absl::Status NothingHeard(const std::vector<int64_t>& ranks, double timeout_s);
 
+// "WHAT: rank 3 did not begin the step within 60 s".
+absl::Status DidNotBegin(std::string_view what,
+                         const std::vector<int64_t>& ranks, double timeout_s);
 // "WHAT: of its group, rank 3 did not come within 60 s".
 absl::Status DidNotCome(std::string_view what,
                         const std::vector<int64_t>& ranks, double timeout_s);

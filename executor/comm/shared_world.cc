@@ -44,6 +44,14 @@ std::vector<int64_t> SharedWorld::RanksBehind(int64_t rank) const {
   return behind;
 }
 
+absl::Status SharedWorld::WaitedTooLong(
+    int64_t rank, std::string_view what,
+    const std::vector<int64_t>& ranks) const {
+  std::vector<int64_t> behind = RanksBehind(rank);
+  return behind.empty() ? DidNotCome(what, ranks, options_.timeout_s)
+                        : DidNotBegin(what, behind, options_.timeout_s);
+}
+
 absl::StatusOr<std::vector<std::string>> SharedWorld::Exchange(
     int64_t rank, std::string_view mine) {
   std::unique_lock lock(mutex_);

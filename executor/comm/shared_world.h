@@ -70,6 +70,11 @@ class SharedWorld {
 
   void BeginStep(int64_t rank) { steps_[rank].fetch_add(1); }
   std::vector<int64_t> RanksBehind(int64_t rank) const;
+  // Returns the error of `rank`, whose op `what` has waited for `ranks` until
+  // the timeout. These may wait themselves for a rank that is behind, which is
+  // named instead.
+  absl::Status WaitedTooLong(int64_t rank, std::string_view what,
+                             const std::vector<int64_t>& ranks) const;
 
   // Communicator::Exchange of `rank`.
   absl::StatusOr<std::vector<std::string>> Exchange(int64_t rank,

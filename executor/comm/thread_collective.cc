@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "absl/algorithm/container.h"
-#include "executor/comm/rank_error.h"
 #include "executor/cpu/cpu_kernel.h"
 #include "executor/cpu/sum.h"
 #include "ir/support/status.h"
@@ -75,7 +74,7 @@ class ThreadCollective : public CpuKernel {
       if (static_cast<int32_t>(theirs - meetings) >= 0) continue;
       ranks.push_back(group_->members[i]);
     }
-    return DidNotCome(label_, ranks, world_->options().timeout_s);
+    return world_->WaitedTooLong(rank_, label_, ranks);
   }
 
   absl::Status Inject() const {

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "absl/algorithm/container.h"
-#include "executor/comm/rank_error.h"
 #include "executor/cpu/cpu_stream.h"
 #include "executor/cpu/sum.h"
 #include "ir/support/status.h"
@@ -152,7 +151,7 @@ class WaitAction : public CpuAction {
                             std::min(lost, CpuClock::now() + kNoticeEvery))) {
       if (world.aborted()) return world.CauseFor(context_.rank);
       if (CpuClock::now() < lost) continue;
-      return DidNotCome(context_.label, {from_}, world.options().timeout_s);
+      return world.WaitedTooLong(context_.rank, context_.label, {from_});
     }
     return absl::OkStatus();
   }

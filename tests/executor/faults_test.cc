@@ -109,12 +109,15 @@ class Faults : public testing::Test {
       even.program = odd.program.find("lookup") != std::string::npos
                          ? std::string(kLookup)
                          : std::string(kSum);
-      return Run(world, world.rank() == 2 ? odd : even);
+      absl::Status status = Run(world, world.rank() == 2 ? odd : even);
+      others_.Count();
+      return status;
     });
   }
 
   static constexpr int64_t kBytes = 1 << 20;
   int threads_before_ = ThreadsOfProcess();
+  EndedRanks others_;  // than rank 2
   std::unique_ptr<Device> device_ =
       CreateCpuDevice({.threads_per_stream = 1, .memory_bytes = kBytes});
 };
@@ -211,14 +214,14 @@ TEST_F(Faults, AKernelThatFailsInMidStep) {
 
 TEST_F(Faults, ARankThatComesTooLate) {
   Rank odd;
-  odd.before_second_step = [] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  odd.before_second_step = [this] {
+    others_.Await(3);
     return absl::OkStatus();
   };
-  std::vector<absl::Status> results = WithOdd(odd, 0.2);
+  std::vector<absl::Status> results = WithOdd(odd, 2);
   ExpectAll(results,
-            "%y = all_reduce(%p) {axes=tp} : f32[]: of its group, "
-            "rank 2 did not come within 0.2 s");
+            "%y = all_reduce(%p) {axes=tp} : f32[]: rank 2 did not begin the "
+            "step within 2 s");
 }
 
 TEST_F(Faults, ARankThatNeverPrepares) {

@@ -23,6 +23,8 @@ TEST(RankError, SaysTheSameEverywhere) {
             "nothing was heard from ranks 1 2 within 0.5 s");
   EXPECT_EQ(MessageOf(DidNotCome("%x", {4}, 60)),
             "%x: of its group, rank 4 did not come within 60 s");
+  EXPECT_EQ(MessageOf(DidNotBegin("%x", {4}, 60)),
+            "%x: rank 4 did not begin the step within 60 s");
 }
 
 TEST(RankError, NamesTheOneThatFailed) {

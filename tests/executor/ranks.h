@@ -1,6 +1,7 @@
 // Ranks of a test: threads of a local world, each with its own result.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -29,6 +30,22 @@ inline std::vector<absl::Status> OnRanks(
   for (std::thread& thread : threads) thread.join();
   return results;
 }
+
+// Ranks that have ended. One that is to be late waits for the others here, not
+// for a time, which a busy machine makes too short.
+class EndedRanks {
+ public:
+  void Count() {
+    ++count_;
+    count_.notify_all();
+  }
+  void Await(int64_t ranks) {
+    for (int64_t seen; (seen = count_.load()) < ranks;) count_.wait(seen);
+  }
+
+ private:
+  std::atomic<int64_t> count_ = 0;
+};
 
 inline void ExpectAll(const std::vector<absl::Status>& results,
                       const std::string& message) {

@@ -1,7 +1,6 @@
 // Ranks that TCP connects: threads here, which is nothing to it.
 #include "executor/tcp/tcp_world.h"
 
-#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -15,6 +14,7 @@
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "ir/verify/verifier.h"
+#include "tests/executor/ranks.h"
 
 namespace asyra {
 namespace {
@@ -74,16 +74,16 @@ TEST(TcpWorld, ARankThatFailsIsNamed) {
 }
 
 TEST(TcpWorld, ARankThatStallsIsNamed) {
-  auto results = OnTcpRanks(3, 0.3, [](World world) -> absl::Status {
-    if (world->rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(900));
-    }
+  EndedRanks others;
+  auto results = OnTcpRanks(3, 2, [&](World world) -> absl::Status {
+    if (world->rank() == 1) others.Await(2);
     absl::Status status = world->Exchange("").status();
     if (!status.ok() && world->rank() == 0) world->Abort(status);
+    others.Count();
     return status;
   });
   EXPECT_THAT(results[0].ToString(),
-              HasSubstr("nothing was heard from rank 1 within 0.3 s"));
+              HasSubstr("nothing was heard from rank 1 within 2 s"));
 }
 
 TEST(TcpWorld, KnowsWhoIsBehind) {
@@ -162,23 +162,26 @@ program @p(%x: f32[3@tp]) -> (f32[3]) {
 )"));
   std::vector<Tensor> inputs = RandomInputs(program, 1, 4);
   for (bool stalls : {false, true}) {
-    auto results = OnTcpRanks(3, stalls ? 0.5 : 30, [&](World world) {
+    EndedRanks others;
+    auto results = OnTcpRanks(3, stalls ? 2 : 30, [&](World world) {
       auto device = CreateCpuDevice();
       auto executor = ASYRA_VALUE(Executor::Load(program));
       absl::Status status = executor->Prepare(*device, world.get(), nullptr);
       if (!status.ok()) return status;
       if (world->rank() == 1) {
-        if (stalls) std::this_thread::sleep_for(std::chrono::seconds(2));
+        if (stalls) others.Await(2);
         absl::Status cause = absl::InternalError("out of ideas");
         if (!stalls) world->Abort(cause);
         return cause;
       }
-      return executor->Step(
+      status = executor->Step(
           {Shard(inputs[0], program.type(0), program.mesh, world->rank())});
+      others.Count();
+      return status;
     });
     for (int r : {0, 2}) {
       EXPECT_THAT(results[r].ToString(),
-                  HasSubstr(stalls ? "rank 1 did not come within 0.5 s"
+                  HasSubstr(stalls ? "rank 1 did not come within 2 s"
                                    : "rank 1 failed: out of ideas"));
     }
   }

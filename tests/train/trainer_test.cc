@@ -98,14 +98,14 @@ TEST(Save, ByOneRankAloneNamesTheCallAndTheOther) {
   ScratchFolder run("run");
   auto device = CreateCpuDevice({.threads_per_stream = 1});
   absl::Status said = RunLocalRanks(
-      2, {.timeout_s = 0.3}, [&](Communicator& world) -> absl::Status {
+      2, {.timeout_s = 2}, [&](Communicator& world) -> absl::Status {
         ASYRA_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(Programs("dp=2")));
         ASYRA_RETURN_IF_ERROR(trainer->Prepare(*device, &world, {}));
         return world.rank() == 0 ? trainer->Save(run.path()) : absl::OkStatus();
       });
   EXPECT_THAT(std::string(MessageOf(said)),
               HasSubstr("Save after step 0, which all ranks call: "
-                        "nothing was heard from rank 1 within 0.3 s"));
+                        "nothing was heard from rank 1 within 2 s"));
 }
 
 // A loop that takes metrics as they come and then finishes sees all steps.
