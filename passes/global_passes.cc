@@ -18,6 +18,7 @@
 #include "passes/shard/plan_sharding.h"
 #include "passes/shard/propagate_sharding.h"
 #include "passes/shard/split_loss.h"
+#include "passes/shard/stripe_sequence.h"
 #include "passes/train/accumulate_gradients.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
@@ -55,6 +56,18 @@ absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
   pad_options.trained = options.Bool("trained");
   pad_options.sizes = options.Get<std::string>("sizes");
   return PadDims(program, pad_options, context);
+}
+
+absl::StatusOr<bool> StripePass(Program& program, const PassOptions& options,
+                                PassContext& context) {
+  StripeOptions stripes;
+  ASYRA_ASSIGN_OR_RETURN(stripes.plan,
+                         ReadPlanOptions(options, program, context));
+  const std::string pins = options.Get<std::string>("pins");
+  stripes.pins = pins;
+  ASYRA_ASSIGN_OR_RETURN(stripes.when,
+                         ReadStripes(options.Get<std::string>("when")));
+  return StripeSequencePass(program, stripes, context);
 }
 
 absl::StatusOr<bool> PlanShardingPass(Program& program,
@@ -196,6 +209,15 @@ std::vector<PassRecord> GlobalPasses() {
              "SIZE=PADDED,...: what is padded, or none, instead of what pays",
              std::string()}}),
        .fn = PadDimsPass},
+      {.name = "stripe_sequence",
+       .summary = "gives each device an early and a late part of the tokens, "
+                  "so that all see equally many keys, where that pays",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options =
+           PlanOptionDefs({{"when", AttrKind::kString, "auto, never or always",
+                            std::string("auto")}}),
+       .fn = StripePass},
       {.name = "attach_loss",
        .summary = "makes the outputs the loss of a training step and how many "
                   "terms it has",

@@ -53,7 +53,8 @@ Pipeline RaisePasses(int64_t expert_capacity_percent,
   return passes;
 }
 
-Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding) {
+Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding,
+                     const Pipeline& stripes) {
   using What = TrainOptions::What;
   Pipeline passes = {MakePass(
       "tie_weights", {{"tie", options.tie}, {"untie", options.untie}})};
@@ -71,6 +72,7 @@ Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding) {
     }
     passes.push_back(MakePass("split_loss"));
   }
+  passes.insert(passes.end(), stripes.begin(), stripes.end());
   passes.push_back(MakePass(
       "mark_params", {{"freeze", options.freeze}, {"train", options.train}}));
   if (options.what == What::kEvaluate) {
@@ -124,7 +126,15 @@ Pipeline ShardPasses(const ShardingOptions& options,
   pad.Set("trained", train.has_value());
   Pipeline passes = {MakePass("merge_expert_rows")};
   Pipeline padding = {MakePass("pad_dims", pad)};
-  Pipeline rest = train.has_value() ? TrainPasses(*train, padding) : padding;
+  PassOptions stripe = plan;
+  stripe.Set("when", options.stripes);
+  Pipeline stripes = {MakePass("stripe_sequence", stripe)};
+  Pipeline rest = padding;
+  if (train.has_value()) {
+    rest = TrainPasses(*train, padding, stripes);
+  } else {
+    rest.insert(rest.end(), stripes.begin(), stripes.end());
+  }
   passes.insert(passes.end(), rest.begin(), rest.end());
   if (train.has_value()) {
     plan.Set("zero", train->zero);

@@ -56,8 +56,10 @@ struct TrainOptions {
 
 // Returns the passes from a raised model to its training program, of stage
 // global, with `padding` where weights that are stored twice have become one,
-// so that both uses have the same.
-Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding = {});
+// so that both uses have the same, and `stripes` behind the loss, which reads
+// logits of any order.
+Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding = {},
+                     const Pipeline& stripes = {});
 
 // The sharding of a global program, as the options of plan_sharding say it.
 struct ShardingOptions {
@@ -66,8 +68,9 @@ struct ShardingOptions {
   std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   // True: only what follows from the pins (propagate_sharding), without costs.
   bool propagate = false;
-  std::string padding;     // as the sizes of pad_dims; empty: where it pays
-  double memory_gib = -1;  // plan_sharding, of a training step
+  std::string padding;  // as the sizes of pad_dims; empty: where it pays
+  std::string stripes = "auto";  // as `when` of stripe_sequence
+  double memory_gib = -1;        // plan_sharding, of a training step
 };
 
 // Returns the passes from one logical device to what each device runs; global

@@ -175,6 +175,12 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "tokens), replicated, or auto, whichever costs less")
       ->check(CLI::IsMember({"auto", "sequence", "replicated"}))
       ->capture_default_str();
+  app.add_option("--stripes", flags->stripes,
+                 "an early and a late part of the tokens for each device under "
+                 "sp, so that all see equally many keys: never, always, or "
+                 "auto, where it costs less")
+      ->check(CLI::IsMember({"auto", "never", "always"}))
+      ->capture_default_str();
   app.add_option("--ep-strategy", flags->ep_strategy,
                  "how tokens reach their experts: all_to_all, all_gather (and "
                  "reduce_scatter), or auto, whichever costs less")
@@ -364,7 +370,8 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
                       .tp_strategy = flags.tp_strategy,
                       .ep_strategy = flags.ep_strategy,
                       .propagate = flags.propagate,
-                      .padding = flags.padding};
+                      .padding = flags.padding,
+                      .stripes = flags.stripes};
   options.order_axes = !flags.mesh.has_value();
   options.fuse = flags.fuse;
   options.epilogues = flags.epilogues;

@@ -35,6 +35,7 @@ struct CompileFlags {
   std::string shard;             // pins, as ReadPins takes them
   // The options of plan_sharding.
   std::string tp_strategy = "auto", ep_strategy = "all_to_all";
+  std::string stripes = "auto";
   bool propagate = false;  // from `shard`, instead of plan_sharding
   std::string padding;     // as that of ShardingOptions
   std::string machine = "h200x8";

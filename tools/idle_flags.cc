@@ -66,6 +66,12 @@ std::string WithoutTp(const Case& one) {
       HasAxis(one, [](const Mesh::Axis& axis) { return axis.name == "tp"; });
   return tp ? "" : "without --tp";
 }
+std::string WithoutSp(const Case& one) {
+  bool sp = HasAxis(one, [](const Mesh::Axis& axis) {
+    return RoleOf(axis.name) == AxisRole::kSequence;
+  });
+  return sp ? "" : "without --sp";
+}
 std::string WithoutEp(const Case& one) {
   bool ep = !ExpertAxes(one.flags).empty() ||
             HasAxis(one, [](const Mesh::Axis& axis) {
@@ -132,7 +138,7 @@ constexpr std::string_view kOfTraining =
     "--loss-chunks --freeze --tie --untie --loss --balance-loss "
     "--router-z-loss";
 constexpr std::string_view kOfSharding =
-    "--shard --propagate --tp-strategy --ep-strategy --dtype";
+    "--shard --propagate --tp-strategy --ep-strategy --stripes --dtype";
 constexpr std::string_view kOfScheduling =
     "--tiles --tile-dim --scheduler --bucket --overlap --join --phases --fuse "
     "--epilogues --reduce-scatter --over-hosts --search-steps";
@@ -146,12 +152,14 @@ constexpr Rule kRules[] = {
     {kOfSharding, WithPasses},
     {kOfScheduling, WithPasses},
     {kOfGlobal, WithPassesOfFile},
-    {"--tp-strategy --ep-strategy --zero --whole-params", WithPropagate},
+    {"--tp-strategy --ep-strategy --stripes --zero --whole-params",
+     WithPropagate},
     {"--shard --propagate --reduce-scatter --over-hosts --overlap --join "
      "--ranks-as --nodes",
      OnOneDevice},
     {"--tp-strategy", WithoutTp},
     {"--ep-strategy", WithoutEp},
+    {"--stripes", WithoutSp},
     {"--zero", WithoutReplicas},
     {"--phases", WithoutTrain},
     {"--tile-dim", WithOneTile},

@@ -303,6 +303,10 @@ OpDef Attention() {
            1, 6},
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4]) "
            "{causal=true, offset=2, scale=0.5, log_sums=true}"},
+          {"attention(f32[1,6,2,2], f32[1,12,2,2], f32[1,12,2,2]) "
+           "{causal=true, offset=6, runs=-3, scale=0.5}"},
+          {"attention(f32[2,4,2,2], f32[2,8,2,2], f32[2,8,2,2], "
+           "f32[1,2,4,8]) {causal=true, window=3, runs=2, scale=0.5}"},
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], i32[2], "
            "f32[4]) {window=3, offset=3, scale=0.25, log_sums=true}",
            0, 4}}};
@@ -339,6 +343,9 @@ OpDef AttentionGrad() {
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4], "
            "f32[2,4,4,4], f32[2,4,4], f32[2,4,4,4]) "
            "{of=\"qkv\", causal=true, window=3, scale=0.5, softcap=2.0}"},
+          {"attention_grad(f32[1,4,2,2], f32[1,8,2,2], f32[1,8,2,2], "
+           "f32[1,4,2,2], f32[1,2,4], f32[1,4,2,2]) "
+           "{of=\"qkv\", causal=true, offset=4, runs=-2, scale=0.5}"},
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
            "f32[2,4,4,2], f32[2,4,4], f32[2,4,4,2], f32[1,4,4,6], i64[2]) "
            "{of=\"mask\", scale=0.5}",

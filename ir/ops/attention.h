@@ -66,6 +66,18 @@ absl::Status CheckAttention(const OpCall& call, int first);
 std::string ExtraSpecs(const OpCall& call, int first);
 // One of them, by its number.
 std::string ExtraSpec(const OpCall& call, int operand);
+// Returns the place of row `row` of `rows` among them, by attribute `runs`.
+inline int64_t PlaceOfRow(int64_t row, int64_t rows, int64_t runs) {
+  if (runs >= 0) return row;
+  int64_t run = rows / -runs;
+  return (-runs - 1 - row / run) * run + row % run;
+}
+// Places of rows among the keys, [begin, end), of which a device's are taken to
+// be the mean.
+struct RowRange {
+  int64_t begin = 0, end = 0;
+};
+RowRange RowsOf(const OpCall& local);
 // Pairs of query and key rows that see each other, over all heads.
 double VisiblePairs(const OpCall& local);
 
@@ -117,7 +129,8 @@ class AttentionRows {
   bool single_;  // scores are f32
   bool empty_is_nan_;
   bool mask_is_bool_ = false;
-  std::vector<int64_t> first_rows_;  // where row 0 of a batch is among the keys
+  // By batch and by row, in places among the keys: the sum is the row's.
+  std::vector<int64_t> first_places_, rows_;
   std::vector<int64_t> lengths_;
   std::vector<double> q_, k_, v_, mask_, sinks_;
   std::optional<StridedIndex> mask_index_;

@@ -69,6 +69,11 @@ std::vector<AttrDef> AttentionAttrs() {
        "the key at which row 0 is, for `causal` and windows", int64_t{0}},
       {"at_end", AttrKind::kBool,
        "the rows are the last ones of each length; `offset` is added", false},
+      {"runs", AttrKind::kInt,
+       "n != 0: the rows are |n| runs, one for each device, and those behind "
+       "them, in the other order, another op's; n < 0: the last run comes "
+       "first",
+       int64_t{0}},
       {"scale", AttrKind::kFloat, "of q k^T"},
       {"softcap", AttrKind::kFloat,
        "c > 0: scores become c tanh(score / c) before the mask", 0.0},
@@ -135,7 +140,32 @@ std::string ExtraSpecs(const OpCall& call, int first) {
 
 // Fewer rows than keys are taken to be the last ones: they see the most, and
 // where rows are sharded the device that has them is the one all others wait
-// for. Lengths are taken to be full.
+// for. Of runs devices have one each, and as many rows of another op, with
+// which all see as much: rows are taken to be mean ones.
+RowRange RowsOf(const OpCall& local) {
+  AttentionSizes sizes(local.operands);
+  int64_t runs = local.attrs.Int("runs");
+  if (runs == 0) {
+    int64_t rows = std::min(sizes.s, sizes.t);
+    return {sizes.t - rows, sizes.t};
+  }
+  int64_t first = local.attrs.Int("offset"), behind = sizes.t - first;
+  int64_t rows =
+      std::min(std::abs(runs) * sizes.s, runs > 0 ? behind / 2 : behind);
+  return {first, first + std::max<int64_t>(rows, 1)};
+}
+
+namespace {
+
+// Returns the sum of min(p, limit) over the places p in [0, end).
+double SumUpTo(double limit, double end) {
+  double below = std::clamp(limit, 0.0, end);
+  return below * (below - 1) / 2 + (end - below) * limit;
+}
+
+}  // namespace
+
+// Lengths are taken to be full.
 double VisiblePairs(const OpCall& local) {
   AttentionSizes sizes(local.operands);
   auto s = static_cast<double>(sizes.s), t = static_cast<double>(sizes.t);
@@ -145,15 +175,19 @@ double VisiblePairs(const OpCall& local) {
   };
   double behind = limit("window");
   double ahead = local.attrs.Bool("causal") ? 1 : limit("window_after");
-  double rows = std::min(s, t), extra = s - rows;
-  double pairs = rows * t;
-  // Row r does not see keys from r + ahead on,
-  double blind = std::max(rows - ahead, 0.0);
-  pairs -= blind * (blind + 1) / 2;
-  // nor those up to r - behind.
-  double from = std::max(t - rows, behind);
-  pairs -= (t - from) * ((from - behind + 1) + (t - behind)) / 2;
-  pairs += extra * behind;
+  // A row at place p sees min(p, t - ahead) + ahead keys but the first
+  // max(0, p - behind + 1) = p + 1 - min(p + 1, behind).
+  auto seen_by_rows_before = [&](double end) {
+    double hidden = end * (end + 1) / 2 - SumUpTo(behind, end + 1);
+    return SumUpTo(t - ahead, end) + end * ahead - hidden;
+  };
+  RowRange range = RowsOf(local);
+  auto begin = static_cast<double>(range.begin),
+       end = static_cast<double>(range.end);
+  double seen = seen_by_rows_before(end) - seen_by_rows_before(begin);
+  double pairs = local.attrs.Int("runs") == 0
+                     ? seen + std::max(s - t, 0.0) * behind
+                     : seen * s / (end - begin);
   return pairs * static_cast<double>(sizes.b * sizes.h);
 }
 
@@ -177,11 +211,16 @@ AttentionRows::AttentionRows(const RefCall& call, int first)
   if (extras.lengths >= 0) lengths_ = call.operands[extras.lengths].ToInts();
   if (extras.sinks >= 0) sinks_ = call.operands[extras.sinks].ToDoubles();
   for (int64_t b = 0; b < sizes_.b; ++b) {
-    int64_t row = call.attrs.Int("offset") + call.Start(0, 1);
+    int64_t place = call.attrs.Int("offset");
     if (call.attrs.Bool("at_end")) {
-      row += lengths_[b] - call.operand_types[0].size(1);
+      place += lengths_[b] - call.operand_types[0].size(1);
     }
-    first_rows_.push_back(row);
+    first_places_.push_back(place);
+  }
+  for (int64_t s = 0; s < sizes_.s; ++s) {
+    rows_.push_back(PlaceOfRow(call.Start(0, 1) + s,
+                               call.operand_types[0].size(1),
+                               call.attrs.Int("runs")));
   }
   if (extras.mask < 0) return;
   const Tensor& mask = call.operands[extras.mask];
@@ -215,7 +254,7 @@ double AttentionRows::Product(int64_t b, int64_t s, int64_t h, int64_t t,
 double AttentionRows::Score(int64_t b, int64_t s, int64_t h, int64_t t) {
   slopes_[t] = 0;
   if (t >= lengths_[b]) return kHidden;
-  int64_t row = first_rows_[b] + s;
+  int64_t row = first_places_[b] + rows_[s];
   bool sees = (window_after_ == 0 || t < row + window_after_) &&
               (window_ == 0 || t > row - window_);
   double mask = 0;

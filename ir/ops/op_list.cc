@@ -21,7 +21,7 @@ struct OpTable {
           ops::MoeOps,         ops::PackedRowsOps, ops::PackedMatmulOps,
           ops::RandomOps,      ops::LossOps,       ops::OptimOps,
           ops::CollectiveOps,  ops::ScheduleOps,   ops::FusionOps,
-          ops::OverlapOps}) {
+          ops::OverlapOps,     ops::StripeOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

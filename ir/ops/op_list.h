@@ -19,6 +19,7 @@ std::vector<OpDef> TopKOps();
 std::vector<OpDef> NormOps();
 std::vector<OpDef> ShapeOps();
 std::vector<OpDef> IndexOps();
+std::vector<OpDef> StripeOps();
 std::vector<OpDef> PadOps();
 std::vector<OpDef> GatherOps();
 std::vector<OpDef> GatherNdOps();

@@ -230,6 +230,17 @@ bool AxisRoles::SumsOperands(int i, FactorId factor) const {
   return true;
 }
 
+bool AxisRoles::HasRuns(int i) const {
+  const Op& op = program_.ops[i];
+  if (FindAttr(*op.def, "runs") == nullptr) return false;
+  int64_t devices = 1;
+  for (AxisId axis = 0; axis < static_cast<AxisId>(roles_.size()); ++axis) {
+    bool shards = roles_[axis] == AxisRole::kSequence;
+    devices *= shards ? program_.mesh.size(axis) : 1;
+  }
+  return std::abs(op.attrs.Int("runs")) == devices;
+}
+
 bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
   if (allow_all_[i]) return true;
   DimLabel label = labels_.factors[i][factor];
@@ -245,6 +256,7 @@ bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
       return label == DimLabel::kBatch;
     case AxisRole::kSequence:
       // A table of positions is cut with the tokens it belongs to.
+      if (HasRuns(i)) return labels_.rules[i].factors[factor].positional;
       return label == DimLabel::kSequence ||
              (label != DimLabel::kBatch && !weight);
     case AxisRole::kModel:
@@ -267,6 +279,9 @@ bool AxisRoles::Divides(int i, FactorId factor, AxisId axis) const {
   }
   if (divide_sums_ && IsOwn(label, axis) && SumsOperands(i, factor)) {
     return !ShardsExperts(axis) || !TouchesExperts(i);
+  }
+  if (roles_[axis] == AxisRole::kSequence && HasRuns(i)) {
+    return labels_.rules[i].factors[factor].positional;
   }
   if (!ContractsWeights(i)) return false;
   if (ShardsExperts(axis) && HasExpert(i)) return IsExpert(i, factor);

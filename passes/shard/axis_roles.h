@@ -104,6 +104,9 @@ class AxisRoles {
   bool IsExpert(int op, FactorId factor) const;
 
  private:
+  // Returns whether the op has a run of rows, whose places it knows, for each
+  // device that the axes of tokens lead to, so that these shard nothing else.
+  bool HasRuns(int op) const;
   bool InWeightMatrix(int op, FactorId factor) const;
   bool TouchesExperts(int op) const;
   bool SumsOperands(int op, FactorId factor) const;

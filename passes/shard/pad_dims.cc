@@ -10,9 +10,7 @@
 #include "passes/shard/axis_roles.h"
 #include "passes/shard/pad_dimensions.h"
 #include "passes/shard/padded_sizes.h"
-#include "passes/shard/partition.h"
-#include "passes/shard/plan_sharding.h"
-#include "simulator/cost/cost_model.h"
+#include "passes/shard/planned_time.h"
 
 namespace asyra {
 namespace {
@@ -55,23 +53,6 @@ std::map<int64_t, int64_t> SizesToPad(const Program& program, int64_t devices) {
   return sizes;
 }
 
-// The time of a step as planned, ops one after the other.
-absl::StatusOr<double> PlannedUs(const Program& program,
-                                 const PadOptions& options,
-                                 const CostModel& costs) {
-  PlanOptions plan_options = options.plan;
-  ASYRA_ASSIGN_OR_RETURN(plan_options.pins, ReadPins(options.pins, program));
-  PassContext context;  // its remarks come when the plan is made
-  context.costs = &costs;
-  ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
-                         PlanSharding(program, plan_options, context));
-  ASYRA_ASSIGN_OR_RETURN(Program local,
-                         Partition(program, plan, plan_options.costs));
-  double us = 0;
-  for (const OpCost& cost : EstimateCosts(local, costs)) us += cost.time_us;
-  return us;
-}
-
 // The weights of `program` that have a dimension of that size.
 std::string WeightNames(const Program& program, int64_t size) {
   std::string names;
@@ -103,8 +84,9 @@ absl::StatusOr<bool> Pays(const Program& whole, const Program& padded,
     return Invalid("needs costs: there are none in PassContext::costs");
   }
   // If neither can be planned, plan_sharding reports the error.
-  auto whole_us = PlannedUs(whole, options, *context.costs);
-  auto padded_us = PlannedUs(padded, options, *context.costs);
+  auto whole_us = PlannedUs(whole, options.plan, options.pins, *context.costs);
+  auto padded_us =
+      PlannedUs(padded, options.plan, options.pins, *context.costs);
   if (!padded_us.ok()) return false;
   bool pays = !whole_us.ok() || *padded_us < *whole_us;
   context.Remark(

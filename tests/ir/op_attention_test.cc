@@ -222,5 +222,33 @@ TEST_F(Attention, WorkCountsTheVisiblePairs) {
   EXPECT_DOUBLE_EQ(band(10, 20), static_cast<double>(banded));
 }
 
+// Of 2n runs a device has an early and a late one, and sees as many pairs with
+// both as any other.
+TEST_F(Attention, RunsAreAsLongAsTheirMean) {
+  const OpDef& def = *FindOp("attention");
+  Type kv = ASYRA_VALUE(ParseType("bf16[1,96,1,64]", {}));
+  auto pairs = [&](int64_t rows, int64_t offset, int64_t runs, int64_t window) {
+    Type q(DType::kBF16, {1, rows, 1, 64});
+    std::vector<Type> operands = {q, kv, kv};
+    AttrMap attrs = {{"causal", true},
+                     {"window", window},
+                     {"scale", 1.0},
+                     {"offset", offset},
+                     {"runs", runs}};
+    ASYRA_CHECK_OK(CompleteAttrs(def, &attrs));
+    return WorkOf({def, attrs, operands, {&q, 1}}, {}).flops / (2.0 * 128);
+  };
+  for (int64_t window : {0, 7, 40}) {
+    double all = pairs(96, 0, 0, window);
+    for (int64_t n : {1, 2, 4, 8}) {
+      double both = pairs(48 / n, 0, n, window) + pairs(48 / n, 48, -n, window);
+      EXPECT_NEAR(both, all / static_cast<double>(n), 1e-9 * all) << n;
+    }
+  }
+  // Not sharded, and with keys before the rows.
+  EXPECT_DOUBLE_EQ(pairs(48, 0, 4, 0) + pairs(48, 48, -4, 0), 96 * 97 / 2);
+  EXPECT_DOUBLE_EQ(pairs(4, 48, 4, 0), 4 * (48 + 8.5));
+}
+
 }  // namespace
 }  // namespace asyra

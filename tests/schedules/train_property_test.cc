@@ -24,6 +24,7 @@
 #include "passes/schedule/tile/tile.h"
 #include "passes/search/schedule.h"
 #include "passes/shard/partition.h"
+#include "passes/shard/stripes.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/differentiate.h"
 #include "simulator/cost/cost_model.h"
@@ -191,6 +192,7 @@ TEST(TrainProperty, GradientsAreTheSlopesOfTheLoss) {
 struct MeshSeen {
   int planned = 0, tiled = 0, fused = 0, searched = 0;
   int cut = 0;  // with a state cut over a data axis
+  int striped = 0;
 };
 
 // Planned by random costs. None if an axis has nothing to shard.
@@ -272,8 +274,14 @@ void CheckMesh(uint64_t seed, MeshSeen* seen) {
   RandomChoice choice(seed);
   bool linear = seed % 2 == 0;
   RandomTrainedModel random(&choice, linear);
-  Program single = WithGradients(random.Build(linear ? 4 : 6));
-  Program program = single;
+  Program model = random.Build(linear ? 4 : 6);
+  Program single = WithGradients(model), program = single;
+  std::optional<Program> striped =
+      ASYRA_VALUE(StripeSequence(model, choice.Half() ? 2 : 3));
+  if (striped.has_value()) {
+    ++seen->striped;
+    program = WithGradients(*std::move(striped));
+  }
   program.mesh = choice.RandomMesh();
   std::optional<Program> local = Sharded(program, 0, &choice, seen);
   if (!local.has_value()) return;
@@ -293,6 +301,7 @@ TEST(TrainProperty, GradientsAreTheSameOnEveryMesh) {
   EXPECT_GE(seen.planned, programs / 2);
   EXPECT_GE(seen.tiled, programs / 20);
   EXPECT_GE(seen.fused, programs / 20);
+  EXPECT_GE(seen.striped, programs / 20);
 }
 
 // A whole step, by sgd, whose updates go on from the gradients' rounding.

@@ -37,6 +37,7 @@ constexpr TextKey kTextKeys[] = {
     {"shard", &CompileFlags::shard},
     {"tp-strategy", &CompileFlags::tp_strategy},
     {"ep-strategy", &CompileFlags::ep_strategy},
+    {"stripes", &CompileFlags::stripes},
     {"scheduler", &CompileFlags::scheduler},
     {"reduce-scatter", &CompileFlags::reduce_scatter},
     {"over-hosts", &CompileFlags::over_hosts},

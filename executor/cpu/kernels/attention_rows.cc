@@ -30,8 +30,9 @@ AttentionRows::AttentionRows(const KernelUse& use, int first_extra)
       softcap_(static_cast<float>(use.attrs().Float("softcap"))),
       hidden_(static_cast<float>(use.attrs().Float("hidden"))),
       empty_is_nan_(use.attrs().Bool("empty_is_nan")),
-      first_row_(use.attrs().Int("offset") +
-                 use.Start(use.global_operands()[0], 1)),
+      offset_(use.attrs().Int("offset")),
+      start_(use.Start(use.global_operands()[0], 1)),
+      runs_(use.attrs().Int("runs")),
       at_end_(use.attrs().Bool("at_end")),
       rows_in_all_(use.global_operands()[0].size(1)) {
   for (int i = 0; i < use.num_operands(); ++i) {
@@ -77,7 +78,7 @@ int64_t AttentionRows::LengthOf(const Extras& extras, int64_t b) const {
 }
 
 int64_t AttentionRows::Place(const Row& row, const Extras& extras) const {
-  return first_row_ + row.s +
+  return offset_ + ops::PlaceOfRow(start_ + row.s, rows_in_all_, runs_) +
          (at_end_ ? LengthOf(extras, row.b) - rows_in_all_ : 0);
 }
 

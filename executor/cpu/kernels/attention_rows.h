@@ -87,7 +87,8 @@ class AttentionRows {
   float scale_, softcap_, hidden_;
   bool empty_is_nan_;
   bool mask_is_bool_ = false;
-  int64_t first_row_;
+  int64_t offset_, start_;  // of the first row: the place, the number
+  int64_t runs_;
   bool at_end_;
   int64_t rows_in_all_;  // of queries, over all ranks
   std::vector<OperandPlan> operands_;

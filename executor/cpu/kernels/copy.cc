@@ -59,14 +59,15 @@ class NdCopy {
   int64_t element_bytes_;
 };
 
-// One copy for each operand.
+// One copy for each operand, or several of the only one.
 class CopyKernel : public CpuKernel {
  public:
   explicit CopyKernel(std::vector<NdCopy> copies)
       : copies_(std::move(copies)) {}
   absl::Status Run(const KernelArgs& args) override {
     for (size_t i = 0; i < copies_.size(); ++i) {
-      copies_[i].Run(args.operands[i], args.results[0]);
+      size_t operand = args.operands.size() == 1 ? 0 : i;
+      copies_[i].Run(args.operands[operand], args.results[0]);
     }
     return absl::OkStatus();
   }
@@ -156,6 +157,30 @@ Prepared PrepareUntile(const KernelUse& use) {
   return ConcatBlocks(use, use.attrs().Int("blocks"));
 }
 
+// The first half of the runs to every other place, the second from its end.
+Prepared Stripes(const KernelUse& use, bool back) {
+  int dim = DimOf(use);
+  int64_t pairs = use.attrs().Int("pairs");
+  Shape shape = InBlocks(use.operand(0).shape(), dim, 2 * pairs);
+  Shape natural = DenseStrides(shape), striped = natural;
+  int64_t run = natural[dim];
+  shape[dim] = pairs;
+  striped[dim] = 2 * run;
+  std::vector<NdCopy> copies;
+  for (bool second : {false, true}) {
+    int64_t place = second ? (2 * pairs - 1) * run : 0;
+    natural[dim] = second ? -run : run;
+    int64_t to = second ? run : 0;
+    int64_t bytes = SizeOf(use.result(0).dtype);
+    copies.push_back(back ? NdCopy(shape, striped, to, natural, place, bytes)
+                          : NdCopy(shape, natural, place, striped, to, bytes));
+  }
+  return std::make_unique<CopyKernel>(std::move(copies));
+}
+
+Prepared PrepareStripe(const KernelUse& use) { return Stripes(use, false); }
+Prepared PrepareUnstripe(const KernelUse& use) { return Stripes(use, true); }
+
 bool Always(const KernelUse&) { return true; }
 
 }  // namespace
@@ -167,6 +192,8 @@ std::vector<CpuKernelDef> CopyKernels() {
       {"slice", Always, PrepareSlice},
       {"tile", Always, PrepareTile},
       {"shard", Always, PrepareShard},
+      {"stripe", Always, PrepareStripe},
+      {"unstripe", Always, PrepareUnstripe},
       {"concat", Always, PrepareConcat},
       {"untile", Always, PrepareUntile},
   };

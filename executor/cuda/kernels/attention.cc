@@ -67,14 +67,15 @@ class AttentionGradKernel : public CudaKernel {
 
 bool Supports(const KernelUse& use) {
   AttentionProblem problem = ProblemOf(use, kFirstExtra);
-  return problem.d > 0 && problem.e > 0 && FitsAttention(problem);
+  return HasOneRun(use) && problem.d > 0 && problem.e > 0 &&
+         FitsAttention(problem);
 }
 
 // Gradients through rows of NaN are left to the reference.
 bool SupportsGrad(const KernelUse& use) {
   AttentionProblem problem = ProblemOf(use, kFirstGradExtra);
-  return !problem.empty_is_nan && problem.d > 0 && problem.e > 0 &&
-         FitsAttention(problem);
+  return HasOneRun(use) && !problem.empty_is_nan && problem.d > 0 &&
+         problem.e > 0 && FitsAttention(problem);
 }
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {

@@ -62,7 +62,9 @@ AttentionProblem ProblemOf(const KernelUse& use, int first) {
       .softcap = attrs.Float("softcap"),
       .hidden = attrs.Float("hidden"),
       .empty_is_nan = attrs.Bool("empty_is_nan"),
-      .first_row = attrs.Int("offset") + use.Start(q, 1),
+      .first_row =
+          attrs.Int("offset") +
+          ops::PlaceOfRow(use.Start(q, 1), q.size(1), attrs.Int("runs")),
       .window = attrs.Int("window"),
       .window_after = attrs.Bool("causal") ? 1 : attrs.Int("window_after"),
       .at_end = attrs.Bool("at_end")};
@@ -75,6 +77,11 @@ AttentionProblem ProblemOf(const KernelUse& use, int first) {
     problem.sinks = ElementOf(types[operands.sinks].dtype);
   }
   return problem;
+}
+
+bool HasOneRun(const KernelUse& use) {
+  int64_t rows = use.global_operands()[0].size(1);
+  return use.operand(0).size(1) * -use.attrs().Int("runs") <= rows;
 }
 
 namespace {

@@ -11,15 +11,16 @@ int DimOf(const KernelUse& use) {
   return NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank());
 }
 
-// One copy for each operand.
+// One copy for each operand, or several of the only one.
 class CopyKernel : public CudaKernel {
  public:
   explicit CopyKernel(std::vector<NdCopy> copies)
       : copies_(std::move(copies)) {}
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     for (size_t i = 0; i < copies_.size(); ++i) {
+      size_t operand = args.operands.size() == 1 ? 0 : i;
       ASYRA_RETURN_IF_ERROR(
-          copies_[i].Enqueue(args.operands[i], args.results[0], stream));
+          copies_[i].Enqueue(args.operands[operand], args.results[0], stream));
     }
     return absl::OkStatus();
   }
@@ -108,6 +109,32 @@ Prepared PrepareUntile(const KernelUse& use) {
   return ConcatBlocks(use, use.attrs().Int("blocks"));
 }
 
+// The first half of the runs to every other place, the second from its end.
+Prepared Stripes(const KernelUse& use, bool back) {
+  int dim = DimOf(use);
+  int64_t pairs = use.attrs().Int("pairs");
+  Shape shape = InBlocks(use.operand(0).shape(), dim, 2 * pairs);
+  Access natural{DenseStrides(shape)}, striped = natural;
+  int64_t run = natural.strides[dim];
+  shape[dim] = pairs;
+  striped.strides[dim] = 2 * run;
+  std::vector<NdCopy> copies;
+  for (bool second : {false, true}) {
+    natural.first = second ? (2 * pairs - 1) * run : 0;
+    natural.strides[dim] = second ? -run : run;
+    striped.first = second ? run : 0;
+    ASYRA_ASSIGN_OR_RETURN(
+        NdCopy copy,
+        NdCopy::Create(shape, back ? striped : natural,
+                       back ? natural : striped, use.result(0).dtype));
+    copies.push_back(copy);
+  }
+  return std::make_unique<CopyKernel>(std::move(copies));
+}
+
+Prepared PrepareStripe(const KernelUse& use) { return Stripes(use, false); }
+Prepared PrepareUnstripe(const KernelUse& use) { return Stripes(use, true); }
+
 bool Always(const KernelUse&) { return true; }
 
 }  // namespace
@@ -118,6 +145,8 @@ std::vector<CudaKernelDef> CopyKernels() {
           {"slice", Always, PrepareSlice},
           {"tile", Always, PrepareTile},
           {"shard", Always, PrepareShard},
+          {"stripe", Always, PrepareStripe},
+          {"unstripe", Always, PrepareUnstripe},
           {"concat", Always, PrepareConcat},
           {"untile", Always, PrepareUntile}};
 }
