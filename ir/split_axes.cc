@@ -17,6 +17,7 @@ class Splitter {
   absl::StatusOr<Mesh> Split(const Mesh& mesh,
                              absl::Span<const AxisSplit> splits) {
     std::vector<int64_t> inner;
+    std::vector<std::string> outer(mesh.num_axes());
     for (const Mesh::Axis& axis : mesh.axes()) inner.push_back(axis.size);
     for (const AxisSplit& split : splits) {
       AxisId axis = mesh.Find(split.axis);
@@ -29,6 +30,7 @@ class Splitter {
                        split.axis, mesh.size(axis), split.inner);
       }
       inner[axis] = split.inner;
+      outer[axis] = split.outer;
     }
     std::vector<Mesh::Axis> axes;
     for (int a = 0; a < mesh.num_axes(); ++a) {
@@ -36,7 +38,8 @@ class Splitter {
       AxisList parts;
       if (inner[a] < axis.size) {
         parts.push_back(static_cast<AxisId>(axes.size()));
-        axes.push_back({OuterAxisName(axis.name), axis.size / inner[a]});
+        axes.push_back(
+            {fmt::format("{}.{}", axis.name, outer[a]), axis.size / inner[a]});
       }
       parts.push_back(static_cast<AxisId>(axes.size()));
       axes.push_back({axis.name, inner[a]});
@@ -95,8 +98,23 @@ class Splitter {
 
 }  // namespace
 
-std::string OuterAxisName(std::string_view axis) {
-  return fmt::format("{}.hosts", axis);
+bool IsOuterPart(std::string_view name, std::string_view axis) {
+  return name.size() > axis.size() + 1 && name.starts_with(axis) &&
+         name[axis.size()] == '.';
+}
+
+bool IsPart(const Mesh& mesh, AxisId axis) {
+  const std::string& name = mesh.name(axis);
+  auto is_outer = [&](AxisId of) {
+    return of > 0 && of < mesh.num_axes() &&
+           IsOuterPart(mesh.name(of - 1), mesh.name(of));
+  };
+  return name.find('.') != std::string::npos || is_outer(axis) ||
+         is_outer(axis + 1);
+}
+
+std::string_view WholeAxisName(std::string_view axis) {
+  return axis.substr(0, axis.find('.'));
 }
 
 absl::StatusOr<Program> SplitAxes(Program program,
@@ -112,8 +130,10 @@ std::vector<AxisSplit> SplitsOf(const Mesh& mesh) {
   std::vector<AxisSplit> splits;
   for (int a = 1; a < mesh.num_axes(); ++a) {
     const Mesh::Axis& axis = mesh.axes()[a];
-    if (mesh.axes()[a - 1].name == OuterAxisName(axis.name)) {
-      splits.push_back({axis.name, axis.size});
+    const std::string& before = mesh.axes()[a - 1].name;
+    if (IsOuterPart(before, axis.name)) {
+      splits.push_back(
+          {axis.name, axis.size, before.substr(axis.name.size() + 1)});
     }
   }
   return splits;
@@ -122,7 +142,7 @@ std::vector<AxisSplit> SplitsOf(const Mesh& mesh) {
 Mesh WithoutSplits(const Mesh& mesh) {
   std::vector<Mesh::Axis> axes;
   for (const Mesh::Axis& axis : mesh.axes()) {
-    if (axes.empty() || axes.back().name != OuterAxisName(axis.name)) {
+    if (axes.empty() || !IsOuterPart(axes.back().name, axis.name)) {
       axes.push_back(axis);
     } else {
       axes.back() = {axis.name, axes.back().size * axis.size};

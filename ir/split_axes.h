@@ -20,12 +20,17 @@
 namespace asyra {
 
 struct AxisSplit {
-  std::string axis;   // the name of the inner part too
-  int64_t inner = 1;  // the size afterwards; divides the size before
+  std::string axis;             // the name of the inner part too
+  int64_t inner = 1;            // the size afterwards; divides the size before
+  std::string outer = "hosts";  // the outer part is called dp.hosts
 };
 
-// The name of the outer part: "dp.hosts".
-std::string OuterAxisName(std::string_view axis);
+// Returns whether an axis of such a name is the outer part of `axis`, and
+// whether the axis is a part of another.
+bool IsOuterPart(std::string_view name, std::string_view axis);
+bool IsPart(const Mesh& mesh, AxisId axis);
+// Returns the name of the axis before it was split: "dp" of "dp.hosts".
+std::string_view WholeAxisName(std::string_view axis);
 
 // The program over the mesh with these axes split, of any stage.
 // Errors: an axis that the mesh lacks, a size that does not divide, a mesh that
@@ -33,7 +38,8 @@ std::string OuterAxisName(std::string_view axis);
 absl::StatusOr<Program> SplitAxes(Program program,
                                   absl::Span<const AxisSplit> splits);
 
-// The splits that a mesh shows by its names: (dp.hosts=2, dp=8) that of dp.
+// The splits that a mesh shows by its names: (dp.hosts=2, dp=8) that of dp,
+// once for each axis.
 std::vector<AxisSplit> SplitsOf(const Mesh& mesh);
 // The mesh before them: (dp=16).
 Mesh WithoutSplits(const Mesh& mesh);

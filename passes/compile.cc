@@ -2,6 +2,7 @@
 //
 //   RaisePasses                        Raise, below
 //   LowestCostOrder                    which devices each mesh axis connects
+//   FactorSequence                     an axis of tokens as rows x heads
 //   for each strategy:                 strategy_search.cc
 //     ShardPasses                      with TrainPasses, for a training step
 //     DecomposePasses, OverHostsPasses where they are asked for, or tried
@@ -24,6 +25,7 @@
 
 #include "ir/support/status.h"
 #include "passes/search/capacity_error.h"
+#include "passes/search/factor_sequence.h"
 #include "passes/search/mesh_order.h"
 #include "passes/search/neighbours.h"
 #include "passes/search/strategy_search.h"
@@ -234,6 +236,9 @@ absl::StatusOr<CompileResult> CompileAlone(const RaisedProgram& model,
       ASYRA_ASSIGN_OR_RETURN(
           result.program.mesh,
           LowestCostOrder(options, result.program, machine, context));
+      ASYRA_ASSIGN_OR_RETURN(
+          result.program.mesh,
+          FactorSequence(options, result.program, machine, context));
     }
   } else if (mesh.num_axes() > 0) {
     return Invalid("the program is partitioned already, over {}",

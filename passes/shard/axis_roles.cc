@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ir/split_axes.h"
 #include "passes/analysis/dim_uses.h"
 
 namespace asyra {
@@ -16,6 +17,7 @@ bool IsData(AxisRole role) {
 }  // namespace
 
 AxisRole RoleOf(std::string_view axis) {
+  axis = WholeAxisName(axis);
   if (axis == "dp") return AxisRole::kBatch;
   if (axis == "sp") return AxisRole::kSequence;
   if (axis == "tp") return AxisRole::kModel;
@@ -232,13 +234,16 @@ bool AxisRoles::SumsOperands(int i, FactorId factor) const {
 
 bool AxisRoles::HasRuns(int i) const {
   const Op& op = program_.ops[i];
-  if (FindAttr(*op.def, "runs") == nullptr) return false;
+  return FindAttr(*op.def, "runs") != nullptr && op.attrs.Int("runs") != 0;
+}
+
+bool AxisRoles::SharesRuns(int i, AxisId axis) const {
   int64_t devices = 1;
-  for (AxisId axis = 0; axis < static_cast<AxisId>(roles_.size()); ++axis) {
-    bool shards = roles_[axis] == AxisRole::kSequence;
-    devices *= shards ? program_.mesh.size(axis) : 1;
+  for (AxisId outer = 0; outer <= axis; ++outer) {
+    bool shards = roles_[outer] == AxisRole::kSequence;
+    devices *= shards ? program_.mesh.size(outer) : 1;
   }
-  return std::abs(op.attrs.Int("runs")) == devices;
+  return devices <= std::abs(program_.ops[i].attrs.Int("runs"));
 }
 
 bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
@@ -256,7 +261,10 @@ bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
       return label == DimLabel::kBatch;
     case AxisRole::kSequence:
       // A table of positions is cut with the tokens it belongs to.
-      if (HasRuns(i)) return labels_.rules[i].factors[factor].positional;
+      if (HasRuns(i)) {
+        bool rows = labels_.rules[i].factors[factor].positional;
+        if (rows || SharesRuns(i, axis)) return rows && SharesRuns(i, axis);
+      }
       return label == DimLabel::kSequence ||
              (label != DimLabel::kBatch && !weight);
     case AxisRole::kModel:
@@ -280,7 +288,8 @@ bool AxisRoles::Divides(int i, FactorId factor, AxisId axis) const {
   if (divide_sums_ && IsOwn(label, axis) && SumsOperands(i, factor)) {
     return !ShardsExperts(axis) || !TouchesExperts(i);
   }
-  if (roles_[axis] == AxisRole::kSequence && HasRuns(i)) {
+  if (roles_[axis] == AxisRole::kSequence && HasRuns(i) &&
+      SharesRuns(i, axis)) {
     return labels_.rules[i].factors[factor].positional;
   }
   if (!ContractsWeights(i)) return false;

@@ -104,9 +104,12 @@ class AxisRoles {
   bool IsExpert(int op, FactorId factor) const;
 
  private:
-  // Returns whether the op has a run of rows, whose places it knows, for each
-  // device that the axes of tokens lead to, so that these shard nothing else.
+  // Returns whether the rows of the op, whose places it knows, are runs: one
+  // for each device that the outermost axes of tokens lead to, so that these
+  // shard nothing else, and no other axis of tokens shards rows; and whether
+  // `axis`, one of tokens, is among the outermost ones.
   bool HasRuns(int op) const;
+  bool SharesRuns(int op, AxisId axis) const;
   bool InWeightMatrix(int op, FactorId factor) const;
   bool TouchesExperts(int op) const;
   bool SumsOperands(int op, FactorId factor) const;

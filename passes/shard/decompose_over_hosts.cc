@@ -32,7 +32,7 @@ std::vector<AxisSplit> SplitsAt(const Mesh& mesh, int64_t host) {
     const Mesh::Axis& axis = mesh.axes()[a];
     int64_t inner = host / strides[a];
     if (inner > 1 && inner < axis.size && host % strides[a] == 0 &&
-        axis.size % inner == 0) {
+        axis.size % inner == 0 && !IsPart(mesh, static_cast<AxisId>(a))) {
       splits.push_back({axis.name, inner});
     }
   }

@@ -89,7 +89,7 @@ class Marker {
     bool by_element = (factor.kind == FactorKind::kParallel ||
                        factor.kind == FactorKind::kSum) &&
                       !factor.positional;
-    // What an op makes of no operand, as a constant, has its places.
+    // An op without operand, as a constant, makes elements by their places.
     auto has = [&](size_t k) {
       return rule.UsedByOperand(f, static_cast<int>(k));
     };
@@ -127,7 +127,8 @@ class Marker {
 // read in stripes is smaller than what they give: hidden states, not logits.
 void EndAtOutputs(const Program& program, StripeFlow* flow) {
   DefUse def_use(program);
-  std::vector<bool> natural(program.ops.size());
+  // By op; what nothing reads goes away, whatever its order.
+  std::vector<bool> natural(program.ops.size()), unread(program.ops.size());
   for (int i = static_cast<int>(program.ops.size()) - 1; i >= 0; --i) {
     if (flow->striped[i].empty() || flow->halved[i]) continue;
     const Op& op = program.ops[i];
@@ -136,12 +137,17 @@ void EndAtOutputs(const Program& program, StripeFlow* flow) {
       bool striped = !flow->OfOperand(i, static_cast<int>(k)).empty();
       read += striped ? program.type(op.operands[k]).bytes() : 0;
     }
-    bool last = true;
+    bool last = true, is_read = false;
     for (ValueId result : op.results) {
       given += program.type(result).bytes();
-      for (int use : def_use.uses[result]) last = last && natural[use];
+      for (int use : def_use.uses[result]) {
+        last = last && (natural[use] || unread[use]);
+        is_read = is_read || !unread[use];
+      }
+      is_read = is_read || def_use.output_uses[result] > 0;
     }
-    natural[i] = last && read < given;
+    unread[i] = !is_read;
+    natural[i] = is_read && last && read < given;
     if (natural[i]) flow->striped[i].clear();
   }
 }

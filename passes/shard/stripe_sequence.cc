@@ -16,11 +16,13 @@ namespace {
 // schedules of both differ by more than a smaller gain.
 constexpr double kPays = 0.97;
 
-// The devices that share a sequence.
-int64_t SequenceDevices(const Mesh& mesh) {
-  int64_t devices = 1;
+// The devices that may share the rows of a sequence: those of the first axis of
+// tokens, of the first two, ...
+std::vector<int64_t> SequenceDevices(const Mesh& mesh) {
+  std::vector<int64_t> devices;
   for (const Mesh::Axis& axis : mesh.axes()) {
-    if (RoleOf(axis.name) == AxisRole::kSequence) devices *= axis.size;
+    if (RoleOf(axis.name) != AxisRole::kSequence || axis.size < 2) continue;
+    devices.push_back((devices.empty() ? 1 : devices.back()) * axis.size);
   }
   return devices;
 }
@@ -35,14 +37,35 @@ bool HasOneRunEach(const Program& local) {
   });
 }
 
-// Returns the time of a plan of the program, or why there is none.
-absl::StatusOr<double> StripedUs(const Program& striped,
-                                 const StripeOptions& options,
-                                 const CostModel& costs) {
-  ASYRA_ASSIGN_OR_RETURN(Program local, PlannedProgram(striped, options.plan,
-                                                       options.pins, costs));
-  if (HasOneRunEach(local)) return SerialUs(local, costs);
-  return Invalid("rows of attention are sharded otherwise");
+struct Striped {
+  Program program;
+  int64_t devices = 0;
+  double us = 0;
+};
+
+// Returns the cheapest of the striped forms, or why there is none.
+absl::StatusOr<Striped> CheapestStripes(const Program& program,
+                                        const StripeOptions& options,
+                                        const CostModel& costs) {
+  std::optional<Striped> best;
+  absl::Status why = Invalid(
+      "no axis of the mesh shards tokens, or no attention has rows that see "
+      "different keys and a number of them that twice the devices divide");
+  for (int64_t devices : SequenceDevices(program.mesh)) {
+    ASYRA_ASSIGN_OR_RETURN(std::optional<Program> striped,
+                           StripeSequence(program, devices));
+    if (!striped.has_value()) continue;
+    absl::StatusOr<Program> local =
+        PlannedProgram(*striped, options.plan, options.pins, costs);
+    why = !local.ok() ? local.status()
+                      : Invalid("rows of attention are sharded otherwise");
+    if (!local.ok() || !HasOneRunEach(*local)) continue;
+    double us = SerialUs(*local, costs);
+    if (best.has_value() && best->us <= us) continue;
+    best = Striped{*std::move(striped), devices, us};
+  }
+  if (!best.has_value()) return why;
+  return *std::move(best);
 }
 
 }  // namespace
@@ -57,44 +80,34 @@ absl::StatusOr<Stripes> ReadStripes(std::string_view text) {
 absl::StatusOr<bool> StripeSequencePass(Program& program,
                                         const StripeOptions& options,
                                         PassContext& context) {
-  int64_t devices = SequenceDevices(program.mesh);
-  if (options.when == Stripes::kNever) return false;
-  std::optional<Program> striped;
-  if (devices > 1) {
-    ASYRA_ASSIGN_OR_RETURN(striped, StripeSequence(program, devices));
-  }
   bool asked = options.when == Stripes::kAlways;
-  if (!striped.has_value()) {
-    if (!asked) return false;
-    return Invalid(
-        "stripes are asked for: no axis of the mesh shards tokens, or no "
-        "attention has rows that see different keys and a number of them that "
-        "2 x {} devices divide",
-        devices);
-  }
+  if (options.when == Stripes::kNever) return false;
   if (context.costs == nullptr && !asked) return false;
   if (context.costs == nullptr) {
     return Invalid("needs costs: there are none in PassContext::costs");
   }
-  auto striped_us = StripedUs(*striped, options, *context.costs);
+  absl::StatusOr<Striped> striped =
+      CheapestStripes(program, options, *context.costs);
   if (asked) {
-    ASYRA_RETURN_IF_ERROR(striped_us.status());
-    context.Remark("tokens are striped over {} devices", devices);
-    program = *std::move(striped);
+    if (!striped.ok()) {
+      return Annotate(striped.status(), "stripes are asked for");
+    }
+    context.Remark("tokens are striped over {} devices", striped->devices);
+    program = std::move(striped->program);
     return true;
   }
-  if (!striped_us.ok()) return false;
+  if (!striped.ok()) return false;
   // If it cannot be planned, plan_sharding reports the error.
   auto natural_us =
       PlannedUs(program, options.plan, options.pins, *context.costs);
   if (!natural_us.ok()) return false;
-  bool pays = *striped_us < kPays * *natural_us;
+  bool pays = striped->us < kPays * *natural_us;
   context.Remark(
       "tokens are {}striped over {} devices: by a sum over ops and collectives "
       "{} in stripes, {} in natural order",
-      pays ? "" : "not ", devices, TimeText(*striped_us),
+      pays ? "" : "not ", striped->devices, TimeText(striped->us),
       TimeText(*natural_us));
-  if (pays) program = *std::move(striped);
+  if (pays) program = std::move(striped->program);
   return pays;
 }
 

@@ -110,7 +110,8 @@ TEST_P(StripedModel, IsTheSameOnMeshes) {
   TrainOptions train;
   train.what = TrainOptions::What::kGradients;
   for (const Mesh& mesh : {MeshOf({{"sp", 4}}), MeshOf({{"sp", 2}, {"tp", 2}}),
-                           MeshOf({{"dp", 2}, {"sp", 2}})}) {
+                           MeshOf({{"dp", 2}, {"sp", 2}}),
+                           MeshOf({{"sp.context", 2}, {"sp", 2}})}) {
     SCOPED_TRACE(ToString(mesh));
     Program model = ASYRA_VALUE(
         BuiltinModel(GetParam(), {{"layers", 1}, {"batch", 2}, {"seq", 8}}));
