@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/copy_engine.h"
+#include "ir/ops/attention.h"
 #include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/plans/fused_reduction.h"
@@ -41,6 +42,9 @@ absl::StatusOr<std::string> LocalText(const Program& program, const Op& op) {
   std::vector<Type> operands = Locals(program.OperandTypes(op), program.mesh);
   std::vector<Type> results = Locals(program.ResultTypes(op), program.mesh);
   AttrMap attrs = op.attrs;
+  if (FindAttr(*op.def, "runs") != nullptr) {
+    ops::PlaceLocalRows(program.type(op.operands[0]), program.mesh, &attrs);
+  }
   // Tables have computation without an SM margin.
   for (const AttrDef& attr : ScheduleAttrs()) attrs.Erase(attr.name);
   if (op.def->resize != nullptr) op.def->resize(&attrs, results);
@@ -143,6 +147,11 @@ void AddCalls(const Program& program, int64_t index_limit,
       continue;
     }
     absl::StatusOr<std::string> text = LocalText(program, op);
+    // Not on the last device, but where the text has the rows.
+    absl::StatusOr<LocalCall> placed = absl::NotFoundError("");
+    if (text.ok() && FindAttr(*op.def, "runs") != nullptr) {
+      placed = ParseLocalCall(*text, index_limit);
+    }
     if (!text.ok()) {
       std::string why =
           fmt::format("{}: {}", op.def->name, MessageOf(text.status()));
@@ -150,6 +159,8 @@ void AddCalls(const Program& program, int64_t index_limit,
       if (std::find(out.begin(), out.end(), why) == out.end()) {
         out.push_back(std::move(why));
       }
+    } else if (placed.ok()) {
+      AddLocal(*std::move(placed), calls);
     } else {
       AddLocal({*text, KernelUse(program, op, last), index_limit}, calls);
     }

@@ -15,7 +15,8 @@ namespace asyra {
 struct LocalCall {
   std::string text;  // "matmul(bf16[64,32], bf16[32,16])"
   // Use on the last device, which has the most work where work depends on the
-  // device's position in the mesh.
+  // device's position in the mesh; of attention, where costs take its rows to
+  // be.
   KernelUse use;
   int64_t index_limit = 4;  // what its integers stay below
   int count = 1;            // how often AddCalls met it

@@ -165,6 +165,14 @@ double SumUpTo(double limit, double end) {
 
 }  // namespace
 
+void PlaceLocalRows(const Type& q, const Mesh& mesh, AttrMap* attrs) {
+  if (q.dims[1].axes.empty()) return;
+  int64_t others = q.size(1) - q.Local(mesh).size(1);
+  bool last = attrs->Int("runs") == 0;
+  attrs->Set("offset", attrs->Int("offset") + (last ? others : others / 2));
+  attrs->Set("runs", int64_t{-1});
+}
+
 // Lengths are taken to be full.
 double VisiblePairs(const OpCall& local) {
   AttentionSizes sizes(local.operands);

@@ -62,6 +62,41 @@ TEST(ProgramCalls, AreLocalAndEachOnce) {
   EXPECT_THAT(calls.left_out, testing::IsEmpty());
 }
 
+// Rows of attention that devices share are where costs take them to be: the
+// last ones, or the mean run.
+TEST(ProgramCalls, HaveRowsWhereTheyAreCosted) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+mesh (sp=4)
+program @f(%q: f32[1, 32@sp, 1, 4], %half: f32[1, 16@sp, 1, 4],
+    %k: f32[1, 32, 1, 4]) -> (f32[1, 32@sp, 1, 4], f32[1, 16@sp, 1, 4],
+    f32[1, 16@sp, 1, 4]) {
+  %a = attention(%q, %k, %k) {causal=true, scale=1.0} : f32[1, 32@sp, 1, 4]
+  %b = attention(%half, %k, %k) {causal=true, runs=4, scale=1.0} : f32[1, 16@sp, 1, 4]
+  %c = attention(%half, %k, %k) {causal=true, offset=16, runs=-4, scale=1.0} : f32[1, 16@sp, 1, 4]
+  return %a, %b, %c
+}
+)"));
+  ProgramCalls calls;
+  AddCalls(program, 4, &calls);
+  std::vector<std::string> attrs;
+  for (size_t i = 0; i < calls.local.size(); ++i) {
+    const std::string& text = calls.local[i].text;
+    attrs.push_back(text.substr(text.find('{')));
+    const KernelUse& use = calls.local[i].use;
+    OpUse op(program, program.ops[i]);
+    EXPECT_EQ(WorkOf({use.def(), use.attrs(), use.global_operands(),
+                      use.global_results()},
+                     Mesh())
+                  .flops,
+              WorkOf(op, program.mesh).flops)
+        << text;
+  }
+  EXPECT_THAT(attrs,
+              ElementsAre("{causal=true, offset=24, runs=-1, scale=1.0}",
+                          "{causal=true, offset=6, runs=-1, scale=1.0}",
+                          "{causal=true, offset=22, runs=-1, scale=1.0}"));
+}
+
 // Tables have computation on the whole device.
 TEST(ProgramCalls, LeaveOutTheSmMargin) {
   ProgramCalls calls;
