@@ -25,6 +25,9 @@ struct CompileOptions {
   ShardingOptions sharding;
   // The axes of the mesh may be reordered over hosts (mesh_order.h).
   bool order_axes = false;
+  // With order_axes: an axis of tokens may become two
+  // (search/factor_sequence.h).
+  bool factor_sequence = true;
   bool fuse = true;  // ops into one kernel where that pays
   // The matmuls that get bias, residual and activation as their epilogue:
   // "measured", "estimated" or "none", as the pass fuse has it.

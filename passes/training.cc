@@ -214,6 +214,12 @@ absl::StatusOr<CompiledTraining> StepsOnce(const Given& given,
   CompiledTraining training;
   ASYRA_ASSIGN_OR_RETURN(
       training.step, Compile(given.model, given.mesh, given.machine, options));
+  // The programs beside are sharded over the whole axis first.
+  if (options.factor_sequence && ShardsByParts(training.step.program)) {
+    CompileOptions whole = options;
+    whole.factor_sequence = false;
+    return StepsOnce(given, whole);
+  }
   bool is_whole = training.step.program.stage == Stage::kAllocated;
   if (!is_whole || options.train->accumulate == 1) return training;
   ASYRA_ASSIGN_OR_RETURN(

@@ -67,7 +67,7 @@ std::set<int64_t> Sizes(const Program& model, AxisId axis,
 }
 
 bool IsOpen(const CompileOptions& options) {
-  return !options.train.has_value() && options.sharding.pins.empty() &&
+  return options.factor_sequence && options.sharding.pins.empty() &&
          options.sharding.experts.empty() && !options.sharding.propagate;
 }
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "ir/split_axes.h"
@@ -43,6 +44,26 @@ std::string PinOfType(const Type& type, const Mesh& mesh) {
 }
 
 }  // namespace
+
+bool ShardsByParts(const Program& step) {
+  auto has_one = [&](const AxisList& axes) {
+    for (AxisId axis = 1; axis < step.mesh.num_axes(); ++axis) {
+      if (IsOuterPart(step.mesh.name(axis - 1), step.mesh.name(axis)) &&
+          absl::c_linear_search(axes, axis) !=
+              absl::c_linear_search(axes, axis - 1)) {
+        return true;
+      }
+    }
+    return false;
+  };
+  return absl::c_any_of(step.inputs, [&](const Input& input) {
+    const Type& type = step.type(input.value);
+    return input.role != InputRole::kData &&
+           (has_one(type.partial) ||
+            absl::c_any_of(type.dims,
+                           [&](const Dim& dim) { return has_one(dim.axes); }));
+  });
+}
 
 std::string PinsWhere(
     const Program& step,

@@ -21,6 +21,10 @@ std::string PinsWhere(
     const std::function<bool(const Input& input, const std::string& name)>&
         is_pinned);
 
+// Returns whether a state is sharded by one part of a split axis alone: pins
+// over the mesh before cannot say it.
+bool ShardsByParts(const Program& step);
+
 // Error: a state that `other` updates has another type in the step. It would
 // else be found when one reads what the other has written; here it has a name.
 absl::Status CheckAgree(const Program& step, const Program& other);

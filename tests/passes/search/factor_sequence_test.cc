@@ -5,6 +5,7 @@
 #include "ir/support/status.h"
 #include "models/models.h"
 #include "passes/compile.h"
+#include "passes/training.h"
 #include "simulator/cost/load_machine.h"
 
 namespace asyra {
@@ -43,11 +44,11 @@ TEST(FactorSequence, GivesHeadsTheDevicesThatDivideThem) {
 }
 
 TEST(FactorSequence, LeavesWhatTheUserHasFixed) {
-  CompileOptions pinned, trained;
+  CompileOptions pinned, closed;
   pinned.sharding.pins = "layer0.attention=1@sp";
-  trained.train.emplace();
+  closed.factor_sequence = false;
   EXPECT_EQ(Factored({{"sp", 16}}, pinned), "(sp=16)");
-  EXPECT_EQ(Factored({{"sp", 16}}, trained), "(sp=16)");
+  EXPECT_EQ(Factored({{"sp", 16}}, closed), "(sp=16)");
   EXPECT_EQ(Factored({{"sp.context", 4}, {"sp", 4}}), "(sp.context=4, sp=4)");
   EXPECT_EQ(Factored({{"tp", 16}}), "(tp=16)");
 }
@@ -69,6 +70,23 @@ TEST(FactorSequence, IsCompiledOverTheParts) {
     runs |= op.def->name == "attention" && op.attrs.Int("runs") == 2;
   }
   EXPECT_TRUE(runs);
+}
+
+// A training step and the programs beside it are over the same parts.
+TEST(FactorSequence, TrainsOverTheParts) {
+  RaisedProgram model;
+  model.program = Llama({});
+  CompileOptions options;
+  options.train.emplace();
+  options.order_axes = true;
+  options.schedule.search_steps = 20;
+  CompiledTraining training = ASYRA_VALUE(
+      CompileTraining(model, ASYRA_VALUE(Mesh::Create({{"sp", 16}})),
+                      ASYRA_VALUE(LoadMachine("h200x8")), options));
+  for (const Program* program :
+       {&training.step.program, &training.evaluate, &training.init}) {
+    EXPECT_EQ(ToString(program->mesh), "(sp.context=2, sp=8)");
+  }
 }
 
 }  // namespace
