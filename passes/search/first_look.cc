@@ -1,7 +1,7 @@
 #include "passes/search/first_look.h"
 
 #include "ir/support/status.h"
-#include "passes/schedule/order/shorten.h"
+#include "passes/analysis/shorten.h"
 #include "passes/search/candidate_search.h"
 #include "simulator/replay/simulate.h"
 

@@ -7,9 +7,9 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "ir/type.h"
+#include "passes/analysis/shorten.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule/order/shorten.h"
 #include "simulator/replay/simulate.h"
 
 namespace asyra {

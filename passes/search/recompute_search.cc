@@ -6,8 +6,8 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/support/status.h"
+#include "passes/analysis/shorten.h"
 #include "passes/schedule/memory/recompute.h"
-#include "passes/schedule/order/shorten.h"
 #include "passes/schedule/tile/bucket.h"
 #include "passes/search/candidate.h"
 #include "simulator/cost/cost_model.h"

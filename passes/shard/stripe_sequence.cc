@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
+#include "passes/analysis/shorten.h"
 #include "passes/shard/axis_roles.h"
 #include "passes/shard/planned_time.h"
 #include "passes/shard/stripes.h"
@@ -15,6 +16,9 @@ namespace {
 // The share of the time in natural order below which stripes are worth it:
 // schedules of both differ by more than a smaller gain.
 constexpr double kPays = 0.97;
+
+// Layers of the program on which it is decided.
+constexpr int kLayers = 2;
 
 // The devices that may share the rows of a sequence: those of the first axis of
 // tokens, of the first two, ...
@@ -38,7 +42,6 @@ bool HasOneRunEach(const Program& local) {
 }
 
 struct Striped {
-  Program program;
   int64_t devices = 0;
   double us = 0;
 };
@@ -62,7 +65,7 @@ absl::StatusOr<Striped> CheapestStripes(const Program& program,
     if (!local.ok() || !HasOneRunEach(*local)) continue;
     double us = SerialUs(*local, costs);
     if (best.has_value() && best->us <= us) continue;
-    best = Striped{*std::move(striped), devices, us};
+    best = Striped{devices, us};
   }
   if (!best.has_value()) return why;
   return *std::move(best);
@@ -86,29 +89,36 @@ absl::StatusOr<bool> StripeSequencePass(Program& program,
   if (context.costs == nullptr) {
     return Invalid("needs costs: there are none in PassContext::costs");
   }
+  // Pins may hold values of layers that are cut.
+  const Program trial =
+      options.pins.empty() ? Shorten(program, kLayers) : program;
   absl::StatusOr<Striped> striped =
-      CheapestStripes(program, options, *context.costs);
+      CheapestStripes(trial, options, *context.costs);
+  auto take = [&]() -> absl::StatusOr<bool> {
+    ASYRA_ASSIGN_OR_RETURN(std::optional<Program> whole,
+                           StripeSequence(program, striped->devices));
+    program = *std::move(whole);
+    return true;
+  };
   if (asked) {
     if (!striped.ok()) {
       return Annotate(striped.status(), "stripes are asked for");
     }
     context.Remark("tokens are striped over {} devices", striped->devices);
-    program = std::move(striped->program);
-    return true;
+    return take();
   }
   if (!striped.ok()) return false;
   // If it cannot be planned, plan_sharding reports the error.
   auto natural_us =
-      PlannedUs(program, options.plan, options.pins, *context.costs);
+      PlannedUs(trial, options.plan, options.pins, *context.costs);
   if (!natural_us.ok()) return false;
   bool pays = striped->us < kPays * *natural_us;
   context.Remark(
       "tokens are {}striped over {} devices: by a sum over ops and collectives "
-      "{} in stripes, {} in natural order",
+      "of a few layers {} in stripes, {} in natural order",
       pays ? "" : "not ", striped->devices, TimeText(striped->us),
       TimeText(*natural_us));
-  if (pays) program = std::move(striped->program);
-  return pays;
+  return pays ? take() : false;
 }
 
 }  // namespace asyra

@@ -22,12 +22,12 @@ struct StripeOptions {
   Stripes when = Stripes::kAuto;
 };
 
-// Plans and partitions a program of stage global with sequences in natural
-// order and in stripes, for the axes of the mesh that shard tokens, and keeps
-// the faster one, by the sum of its ops' costs. Stripes that their plan does
-// not give to one device each are not kept. A remark states the decision with
-// both times. Without costs in the context the order stays natural. Errors:
-// stripes that are asked for and cannot be had.
+// Plans and partitions a few layers of a program of stage global with sequences
+// in natural order and in stripes, for the axes of the mesh that shard tokens,
+// and keeps the faster form, by the sum of its ops' costs. Stripes that their
+// plan does not give to one device each are not kept. A remark states the
+// decision with both times. Without costs in the context the order stays
+// natural. Errors: stripes that are asked for and cannot be had.
 absl::StatusOr<bool> StripeSequencePass(Program& program,
                                         const StripeOptions& options,
                                         PassContext& context);

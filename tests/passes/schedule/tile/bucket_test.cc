@@ -5,9 +5,9 @@
 
 #include "gtest/gtest.h"
 #include "models/models.h"
+#include "passes/analysis/shorten.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule/order/shorten.h"
 #include "passes/schedule/tile/bucket_candidates.h"
 #include "simulator/cost/load_machine.h"
 #include "simulator/replay/simulate.h"

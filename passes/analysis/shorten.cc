@@ -1,4 +1,4 @@
-#include "passes/schedule/order/shorten.h"
+#include "passes/analysis/shorten.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // Programs of fewer layers, of forward models and of training steps.
-#include "passes/schedule/order/shorten.h"
+#include "passes/analysis/shorten.h"
 
 #include <map>
 
