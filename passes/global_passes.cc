@@ -4,6 +4,7 @@
 #include "passes/pass_records.h"
 #include "passes/raise/blind_rows.h"
 #include "passes/raise/canonicalize.h"
+#include "passes/raise/masks_as_lengths.h"
 #include "passes/raise/raise_activation.h"
 #include "passes/raise/raise_attention.h"
 #include "passes/raise/raise_moe.h"
@@ -154,6 +155,12 @@ std::vector<PassRecord> GlobalPasses() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseAttention},
+      {.name = "masks_as_lengths",
+       .summary = "padding masks of attention as lengths of rows that are "
+                  "ones, then zeros, which each step checks",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = MasksAsLengths},
       {.name = "average_blind_rows",
        .summary = "rows of attention that see no key apart from the others",
        .from_stage = Stage::kGlobal,
