@@ -47,7 +47,7 @@ Pipeline RaisePasses(int64_t expert_capacity_percent, const std::string& dtype,
        }) {
     passes.push_back(std::move(pass));
   }
-  if (pads_right) passes.push_back(MakePass("masks_as_lengths"));
+  passes.push_back(MakePass("masks_as_lengths", {{"only_says", !pads_right}}));
   passes.push_back(MakePass("average_blind_rows"));
   if (!dtype.empty() && !is_wide)
     passes.push_back(MakePass("set_dtype", {{"dtype", dtype}}));

@@ -168,20 +168,47 @@ absl::StatusOr<ValueId> TakeLengths(Rewriter& to, const Rewriter::NewOp& op) {
 
 constexpr Rewriter::Rule kRules[] = {TakeLengths};
 
-}  // namespace
-
-absl::StatusOr<bool> MasksAsLengths(Program& program, const PassOptions&,
-                                    PassContext& context) {
+// Replaces the masks of `program`; `notes` are on those that stay.
+absl::StatusOr<bool> ReplaceMasks(Program& program,
+                                  std::set<std::string>* notes) {
   Rewriter rewriter(program, kRules);
   ASYRA_RETURN_IF_ERROR(rewriter.CopyAll());
-  ASYRA_ASSIGN_OR_RETURN(bool changed, rewriter.Finish(program));
-  std::set<std::string> notes(rewriter.notes().begin(), rewriter.notes().end());
-  for (const std::string& note : notes) context.Remark("{}", note);
+  notes->insert(rewriter.notes().begin(), rewriter.notes().end());
+  return rewriter.Finish(program);
+}
+
+// Returns the inputs whose rows have lengths, as "%m, %n"; empty for none.
+std::string InputsOfLengths(const Program& program) {
   std::set<std::string> inputs;
   for (const Op& op : program.ops) {
     if (op.def->name != "mask_lengths") continue;
     inputs.insert("%" + op.attrs.Get<std::string>("input"));
   }
+  return fmt::format("{}", fmt::join(inputs, ", "));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> MasksAsLengths(Program& program,
+                                    const PassOptions& options,
+                                    PassContext& context) {
+  const bool only_says = options.Bool("only_says");
+  std::set<std::string> notes;
+  Program trial = program;
+  ASYRA_ASSIGN_OR_RETURN(bool changed, ReplaceMasks(trial, &notes));
+  const std::string inputs = InputsOfLengths(trial);
+  if (only_says) {
+    if (inputs.empty() || !changed) {
+      context.Remark("masks_as_lengths: no mask could be lengths");
+    } else {
+      context.Remark(
+          "attention has a mask from {}: if each row there is ones, then "
+          "zeros, --padding right makes it lengths, which are faster",
+          inputs);
+    }
+    return false;
+  }
+  for (const std::string& note : notes) context.Remark("{}", note);
   if (inputs.empty()) {
     context.Remark(
         "padding right: no attention has a mask of one input of zeros and "
@@ -190,8 +217,9 @@ absl::StatusOr<bool> MasksAsLengths(Program& program, const PassOptions&,
     context.Remark(
         "padding right: attention takes lengths of the rows of {}, which each "
         "step checks",
-        fmt::join(inputs, ", "));
+        inputs);
   }
+  program = std::move(trial);
   return changed;
 }
 

@@ -18,6 +18,9 @@ namespace asyra {
 // window, which may hide that key, the mean is added apart (blind_rows.h), or
 // the mask stays if it is a float one. A remark names each attention whose mask
 // stays, and why.
+//
+// With option `only_says` the program stays as it is, and a remark names the
+// inputs whose masks could be lengths.
 absl::StatusOr<bool> MasksAsLengths(Program& program,
                                     const PassOptions& options,
                                     PassContext& context);

@@ -373,6 +373,14 @@ TEST(MasksAsLengths, SaysWhatItDid) {
   EXPECT_THAT(outcome.remarks,
               ElementsAre("padding right: attention takes lengths of the rows "
                           "of %m, which each step checks"));
+  // Asked to say what it could do, it does nothing.
+  MaskOutcome said = AfterPasses(MaskedProgram(kSpellings[0]),
+                                 "masks_as_lengths{only_says=true}");
+  EXPECT_EQ(ToString(said.program), ToString(MaskedProgram(kSpellings[0])));
+  EXPECT_THAT(said.remarks,
+              ElementsAre("attention has a mask from %m: if each row there is "
+                          "ones, then zeros, --padding right makes it lengths, "
+                          "which are faster"));
   // Nothing is left to do, and nothing is changed.
   outcome = AfterPasses(outcome.program, "masks_as_lengths");
   EXPECT_THAT(ToString(outcome.program), HasSubstr("mask_lengths"));
