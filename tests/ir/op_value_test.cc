@@ -255,32 +255,6 @@ TEST(OpValues, LossesOfRows) {
   });
 }
 
-TEST(OpValues, LengthsOfRowsThatAreOnesThenZeros) {
-  ExpectAll({
-      {"mask_lengths {input=\"m\"}",
-       {"i64[4,3](1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0)"},
-       "i32[4](3, 1, 0, 2)"},
-      {"mask_lengths {input=\"m\"}", {"bool[2,0]()"}, "i32[2](0, 0)"},
-      {"mask_lengths {input=\"m\", least=2}",
-       {"f32[2,3](1, 1, 0, 1, -0.0, 0)"},
-       "row 1 of input m has a 0 at place 1, where it must have a 1: with "
-       "--padding right each row is ones, then zeros, and sees a key; "
-       "--padding any takes other masks"},
-      {"mask_lengths {input=\"m\"}",
-       {"i32[2,3](1, 0, 0, 0, 0, 1)"},
-       "row 1 of input m has a 1 at place 2, behind a 0: with --padding right "
-       "each row is ones, then zeros; --padding any takes other masks"},
-      {"mask_lengths {input=\"m\"}",
-       {"f32[1,3](1, nan, 1)"},
-       "row 0 of input m has nan at place 1: with --padding right each row is "
-       "ones, then zeros; --padding any takes other masks"},
-      {"mask_lengths {input=\"m\"}",
-       {"f32[1,3](1, 0.5, 1)"},
-       "row 0 of input m has 0.5 at place 1: with --padding right each row is "
-       "ones, then zeros; --padding any takes other masks"},
-  });
-}
-
 TEST(OpValues, OptimizersTakeOneStep) {
   ParsedCall sgd = ASYRA_VALUE(ParseCall(
       "sgd(f32[1], f32[1], f32[], f32[1]) {momentum=0.5, weight_decay=0.25}",
