@@ -204,7 +204,8 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
   PassContext context;
   context.dim_names = dim_names;
   ASYRA_RETURN_IF_ERROR(RunPasses(
-      raised.program, RaisePasses(options.expert_capacity, options.dtype),
+      raised.program,
+      RaisePasses(options.expert_capacity, options.dtype, options.pads_right),
       context, options.manager, &raised.timings));
   raised.remarks = std::move(context.remarks);
   return raised;

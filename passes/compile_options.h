@@ -20,6 +20,9 @@ inline constexpr int kGateRunnersUp = 2;
 
 struct CompileOptions {
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
+  // Rows of padding masks are ones, then zeros, which each step checks: they
+  // become lengths (raise/masks_as_lengths.h).
+  bool pads_right = false;
   std::string dtype;  // that floats are computed in; empty: as they are
   std::optional<TrainOptions> train;  // none: the model's own outputs
   ShardingOptions sharding;

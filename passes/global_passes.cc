@@ -4,6 +4,7 @@
 #include "passes/pass_records.h"
 #include "passes/raise/blind_rows.h"
 #include "passes/raise/canonicalize.h"
+#include "passes/raise/masks_as_lengths.h"
 #include "passes/raise/raise_activation.h"
 #include "passes/raise/raise_attention.h"
 #include "passes/raise/raise_moe.h"
@@ -167,6 +168,15 @@ std::vector<PassRecord> GlobalPasses() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseAttention},
+      {.name = "masks_as_lengths",
+       .summary = "padding masks of attention as lengths of rows that are "
+                  "ones, then zeros, which each step checks",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"only_says", AttrKind::kBool,
+                    "changes nothing, but says which masks could be lengths",
+                    false}},
+       .fn = MasksAsLengths},
       {.name = "average_blind_rows",
        .summary = "rows of attention that see no key apart from the others",
        .from_stage = Stage::kGlobal,

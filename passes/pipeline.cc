@@ -26,8 +26,8 @@ bool StoresInHalves(const TrainOptions& options) {
 // dead, activations become operands of rotary's multiplications, and attention
 // absorbs transposes that rotary has moved to its layout. Projections are split
 // when rotary no longer reads parts of heads.
-Pipeline RaisePasses(int64_t expert_capacity_percent,
-                     const std::string& dtype) {
+Pipeline RaisePasses(int64_t expert_capacity_percent, const std::string& dtype,
+                     bool pads_right) {
   // Constants are computed in the wider of both types.
   bool is_wide = dtype == "f64" || dtype == "f32";
   Pipeline passes;
@@ -44,10 +44,11 @@ Pipeline RaisePasses(int64_t expert_capacity_percent,
            MakePass("split_projections"),
            MakePass("raise_attention"),
            MakePass("canonicalize"),
-           MakePass("average_blind_rows"),
        }) {
     passes.push_back(std::move(pass));
   }
+  passes.push_back(MakePass("masks_as_lengths", {{"only_says", !pads_right}}));
+  passes.push_back(MakePass("average_blind_rows"));
   if (!dtype.empty() && !is_wide)
     passes.push_back(MakePass("set_dtype", {{"dtype", dtype}}));
   return passes;

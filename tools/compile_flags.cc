@@ -82,7 +82,7 @@ std::string MeshHint(int64_t ranks) {
 
 // The parts of --help, as docs/cli.md has them.
 constexpr std::pair<const char*, const char*> kGroups[] = {
-    {"Model", "--dim --data --weights --dtype --expert-capacity"},
+    {"Model", "--dim --data --weights --dtype --expert-capacity --padding"},
     {"Mesh", "--dp --tp --sp --ep --mesh --ranks"},
     {"Sharding", "--shard --propagate --tp-strategy --ep-strategy"},
     {"Machine",
@@ -275,6 +275,12 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "slots of an expert in percent of an even share; tokens "
                  "without a slot are dropped; 0: a slot for each")
       ->capture_default_str();
+  app.add_option("--padding", flags->mask_padding,
+                 "rows of attention_mask: any (they stay masks), or right "
+                 "(ones, then zeros: attention takes their lengths, which is "
+                 "faster; a step ends with an error at any other row)")
+      ->check(CLI::IsMember({"any", "right"}))
+      ->capture_default_str();
   app.add_option("--passes", flags->passes,
                  "runs these passes instead of the default pipeline");
   app.add_option("--print-after", flags->print_after,
@@ -363,6 +369,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   }
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
+  options.pads_right = flags.mask_padding == "right";
   options.dtype = flags.dtype;
   options.train = flags.train;
   options.sharding = {.pins = flags.shard,

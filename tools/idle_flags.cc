@@ -138,7 +138,8 @@ constexpr std::string_view kOfTraining =
     "--loss-chunks --freeze --tie --untie --loss --balance-loss "
     "--router-z-loss";
 constexpr std::string_view kOfSharding =
-    "--shard --propagate --tp-strategy --ep-strategy --stripes --dtype";
+    "--shard --propagate --tp-strategy --ep-strategy --stripes --dtype "
+    "--padding";
 constexpr std::string_view kOfScheduling =
     "--tiles --tile-dim --scheduler --bucket --overlap --join --phases --fuse "
     "--epilogues --reduce-scatter --over-hosts --search-steps";

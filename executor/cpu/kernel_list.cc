@@ -15,12 +15,12 @@ KernelsByOp ListKernels() {
                      cpu::RowKernels,           cpu::ReduceKernels,
                      cpu::CopyKernels,          cpu::LookupKernels,
                      cpu::RotaryKernels,        cpu::AttentionKernels,
-                     cpu::AttentionGradKernels, cpu::GatherScatterKernels,
-                     cpu::PadKernels,           cpu::TopKKernels,
-                     cpu::MoeKernels,           cpu::PackedRowsKernels,
-                     cpu::RandomKernels,        cpu::TrainKernels,
-                     cpu::LossPartKernels,      cpu::NormGradKernels,
-                     cpu::ConvKernels}) {
+                     cpu::AttentionGradKernels, cpu::MaskLengthsKernels,
+                     cpu::GatherScatterKernels, cpu::PadKernels,
+                     cpu::TopKKernels,          cpu::MoeKernels,
+                     cpu::PackedRowsKernels,    cpu::RandomKernels,
+                     cpu::TrainKernels,         cpu::LossPartKernels,
+                     cpu::NormGradKernels,      cpu::ConvKernels}) {
     for (const CpuKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

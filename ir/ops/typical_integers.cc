@@ -32,6 +32,7 @@ std::optional<int64_t> TypicalInteger(const OpCall& local, int operand,
   constexpr int64_t kStep = 7919;  // a prime, so that all of a range is met
   std::string_view name = local.def.name;
   const Type& type = local.operands[operand];
+  if (name == "mask_lengths") return 1;
   if (IsFloat(type.dtype)) return std::nullopt;
   if (name == "moe_sort") {
     return element * kStep % local.attrs.Int("num_experts");

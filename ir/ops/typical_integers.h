@@ -1,5 +1,5 @@
 // Integers as operands have them in practice, for timing: those that decide how
-// fast a kernel is.
+// fast a kernel is, or that it takes no others.
 #pragma once
 
 #include <cstdint>

@@ -21,27 +21,6 @@ bool IsPowerOfTwo(double number) {
   return std::abs(std::frexp(number, &exponent)) == 0.5;
 }
 
-// Inequalities over (query i, key j) that are exactly i >= j, or
-// j > i - window; false for any other.
-bool ReadBand(const Fact& fact, KeyBand* band) {
-  for (const Affine& affine : fact.all) {
-    size_t rank = affine.strides.size();
-    if (rank < 2) return false;
-    for (size_t d = 0; d + 2 < rank; ++d) {
-      if (affine.strides[d] != 0) return false;
-    }
-    double i = affine.strides[rank - 2], j = affine.strides[rank - 1];
-    if (i == 1 && j == -1 && affine.offset == 0) {
-      *band = Both(*band, {true, 0});
-    } else if (i == -1 && j == 1 && affine.offset >= 0) {
-      *band = Both(*band, {false, static_cast<int64_t>(affine.offset) + 1});
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
 // One condition by itself.
 void ReadPart(Rewriter& in, ValueId seen, Hide* hide) {
   double number;
@@ -197,6 +176,25 @@ double LowestNumber(DType dtype) {
     default:
       return std::numeric_limits<float>::lowest();
   }
+}
+
+bool ReadBand(const Fact& fact, KeyBand* band) {
+  for (const Affine& affine : fact.all) {
+    size_t rank = affine.strides.size();
+    if (rank < 2) return false;
+    for (size_t d = 0; d + 2 < rank; ++d) {
+      if (affine.strides[d] != 0) return false;
+    }
+    double i = affine.strides[rank - 2], j = affine.strides[rank - 1];
+    if (i == 1 && j == -1 && affine.offset == 0) {
+      *band = Both(*band, {true, 0});
+    } else if (i == -1 && j == 1 && affine.offset >= 0) {
+      *band = Both(*band, {false, static_cast<int64_t>(affine.offset) + 1});
+    } else {
+      return false;
+    }
+  }
+  return true;
 }
 
 KeyBand Both(const KeyBand& a, const KeyBand& b) {

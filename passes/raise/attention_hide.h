@@ -41,6 +41,10 @@ absl::StatusOr<Hide> ReadStep(Rewriter& to, const MaskStep& step);
 bool EveryRowSees(Rewriter& in, absl::Span<const Hide* const> hides,
                   const ScoreShape& scores);
 
+// Narrows `band` by a predicate over (query i, key j) that is exactly i >= j or
+// j > i - window, or both; false for any other.
+bool ReadBand(const Fact& fact, KeyBand* band);
+
 // Returns the intersection of two bands.
 KeyBand Both(const KeyBand& a, const KeyBand& b);
 

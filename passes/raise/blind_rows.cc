@@ -56,22 +56,27 @@ absl::StatusOr<ValueId> AverageRows(Rewriter& to, const Rewriter::NewOp& op) {
   // A sink takes all of the weight in such a row, which gives 0 either way.
   if (extras.sinks >= 0) return to.Add("attention", op.op.operands, attrs);
   if (extras.lengths >= 0 || types[0].size(1) == 1) return kNoValue;
-  attrs.Set("log_sums", true);
-  ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
-                         to.AddAll("attention", op.op.operands, attrs));
-  const Type& rows = types[0];  // [B, S, H, D]
-  ASYRA_ASSIGN_OR_RETURN(ValueId blind, to.Add("is_inf", {results[1]}));
-  ASYRA_ASSIGN_OR_RETURN(blind, to.Transpose(blind, Ints{0, 2, 1}));
-  ASYRA_ASSIGN_OR_RETURN(
-      blind, to.Reshape(blind, {rows.size(0), rows.size(1), rows.size(2), 1}));
-  ASYRA_ASSIGN_OR_RETURN(ValueId mean,
-                         MeanOfValues(to, op.in(2), rows.size(2)));
-  return to.Add("select", {blind, mean, results[0]});
+  return AverageRowsWithoutKey(to, op.op.operands, attrs);
 }
 
 constexpr Rewriter::Rule kRules[] = {AverageRows};
 
 }  // namespace
+
+absl::StatusOr<ValueId> AverageRowsWithoutKey(
+    Rewriter& to, absl::Span<const ValueId> operands, AttrMap attrs) {
+  attrs.Set("log_sums", true);
+  ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                         to.AddAll("attention", operands, attrs));
+  const Type rows = to.type(operands[0]);  // [B, S, H, D]
+  ASYRA_ASSIGN_OR_RETURN(ValueId blind, to.Add("is_inf", {results[1]}));
+  ASYRA_ASSIGN_OR_RETURN(blind, to.Transpose(blind, Ints{0, 2, 1}));
+  ASYRA_ASSIGN_OR_RETURN(
+      blind, to.Reshape(blind, {rows.size(0), rows.size(1), rows.size(2), 1}));
+  ASYRA_ASSIGN_OR_RETURN(ValueId mean,
+                         MeanOfValues(to, operands[2], rows.size(2)));
+  return to.Add("select", {blind, mean, results[0]});
+}
 
 absl::StatusOr<bool> AverageBlindRows(Program& program, const PassOptions&,
                                       PassContext&) {

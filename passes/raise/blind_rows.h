@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes/pass.h"
+#include "passes/rewrite/rewriter.h"
 
 namespace asyra {
 
@@ -17,5 +18,11 @@ namespace asyra {
 absl::StatusOr<bool> AverageBlindRows(Program& program,
                                       const PassOptions& options,
                                       PassContext& context);
+
+// Adds an attention of these operands and attributes, which hides keys by -inf,
+// and gives rows that see none the mean of the values of all keys. They have no
+// sinks.
+absl::StatusOr<ValueId> AverageRowsWithoutKey(
+    Rewriter& to, absl::Span<const ValueId> operands, AttrMap attrs);
 
 }  // namespace asyra

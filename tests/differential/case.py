@@ -12,14 +12,35 @@ import onnx
 from onnx import numpy_helper
 
 
+def rows_of(data):
+  return data.reshape(-1, data.shape[-1])
+
+
+def is_padded_right(data):
+  """Each row is ones, then zeros."""
+  if data.ndim < 2 or not np.isin(data, (0, 1)).all():
+    return False
+  rows = rows_of(data).astype(np.int64)
+  return bool((np.diff(rows, axis=1) <= 0).all())
+
+
+def has_row_of_zeros(data):
+  return data.ndim >= 2 and not rows_of(data).any(axis=1).all()
+
+
 def describe(g, model, rtol, atol):
   """What case.json has of a graph that was generated."""
   taken = {name for node in model.graph.node for name in node.input}
+  inputs = [(v.name, v.data) for v, _ in g.inputs if v.name in taken]
   return {
       "dims": g.dims,
       "rtol": rtol,
       "atol": atol,
-      "inputs": [list(v.shape) for v, _ in g.inputs if v.name in taken],
+      "inputs": [list(data.shape) for _, data in inputs],
+      "not_padded_right": [name for name, data in inputs
+                           if not is_padded_right(data)],
+      "rows_of_zeros": [name for name, data in inputs
+                        if has_row_of_zeros(data)],
       "ops": sorted({node.op_type for node in model.graph.node}),
   }
 

@@ -95,7 +95,8 @@ class Corpus(unittest.TestCase):
 
 
 class Verdicts(unittest.TestCase):
-  CASE = {"inputs": [[4, 6]]}
+  CASE = {"inputs": [[4, 6]], "not_padded_right": ["left"],
+          "rows_of_zeros": ["gone"]}
 
   def judge(self, text, flags=""):
     verdict = runs.classify(1, "", f"asyra-run: {text}\n", flags.split(),
@@ -124,6 +125,16 @@ class Verdicts(unittest.TestCase):
             "input %x (4{})")
     self.assertEqual(self.judge(none.format(", batch")), "refused")
     self.assertEqual(self.judge(none.format(", sequence")), "untrue")
+
+  def test_a_refused_mask_has_other_rows(self):
+    row = "row 0 of input {} has a {} at place 1{}"
+    right = "--padding right"
+    behind, must = ", behind a 0: with", ", where it must have a 1: with"
+    for name, kind in [("left", "refused"), ("gone", "untrue")]:
+      self.assertEqual(self.judge(row.format(name, 1, behind), right), kind)
+      self.assertEqual(self.judge(row.format(name, 1, behind)), "untrue")
+    for name, kind in [("left", "untrue"), ("gone", "refused")]:
+      self.assertEqual(self.judge(row.format(name, 0, must), right), kind)
 
   def test_what_is_no_refusal_is_a_finding(self):
     self.assertEqual(self.judge("2 inputs are recorded, the program takes 1"),

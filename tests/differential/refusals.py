@@ -1,6 +1,8 @@
 """What asyra-run may refuse, and whether the reason that it gives is true.
 
-Of a model is known: `inputs`, the shapes of its inputs.
+Of a model is known: `inputs`, the shapes of its inputs; `not_padded_right`, the
+names of those with a row that is not ones, then zeros; `rows_of_zeros`, of those
+with such a row.
 """
 
 import re
@@ -52,6 +54,12 @@ def no_such_dim(found, flags, case):
       not case["inputs"])
 
 
+def other_rows(found, flags, case):
+  """A mask that is not padded on the right, or has a row without a key."""
+  name = "rows_of_zeros" if found["must"] else "not_padded_right"
+  return "--padding" in flags and found["input"] in case[name]
+
+
 AXIS = r"axis (?P<axis>\w+) of size (?P<size>\d+) shards "
 REASONS = [
     ("no op goes in parts along a dimension that divides",
@@ -72,6 +80,9 @@ REASONS = [
      none_is_labelled),
     ("no input has the tiled dimension",
      r"no data input has a dim (?P<dim>\d+)", no_such_dim),
+    ("rows are not padded on the right",
+     r"row \d+ of input (?P<input>\S+) has (?:a )?\S+ at place \d+"
+     r"(?P<must>, where it must have a 1)?", other_rows),
 ]
 
 

@@ -83,12 +83,20 @@ def careful_flags(rng):
   return ["--repeat", "2"] if roll < 0.55 else []
 
 
+def padding_flags(rng):
+  """Masks as lengths: where rows are others, the run is refused."""
+  return ["--padding", "right"] if rng.random() < 0.3 else []
+
+
 def draw_runs(rng, count):
   """One device, the interpreter, and `count` meshes: lists of flags."""
   runs = [["--no-fuse"] if rng.random() < 0.15 else [],
           ["--device", "interpreter"]]
+  for flags in runs:
+    flags += padding_flags(rng)
   for _ in range(count):
     flags = [*rng.choice(MESHES).split(), *schedule_flags(rng)]
+    flags += padding_flags(rng)
     runs.append([*without_idle(flags), *careful_flags(rng)])
   return runs
 

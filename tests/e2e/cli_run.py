@@ -5,8 +5,10 @@ Part of cli_test.py.
 
 import json
 import os
+import struct
 import sys
 
+from cli_input import read_npy, write_npy
 from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, ToolTest, recorded
 
 sys.path.append(os.path.join(SOURCE_DIR, "tests", "benchmarks"))
@@ -305,3 +307,49 @@ program @p(%x: f32[4, 8], %w: f32[8, {2 * count}] weight)
         self.passes("asyra-run", model, *mesh, "--device", device, "--check",
                     os.path.join(folder, "test_data_set_0"))
     self.assertIn("i i64[2], u f32[3] ->", self.passes("asyra-opt", model))
+
+  def test_padding_is_checked_where_it_becomes_lengths(self):
+    model = os.path.join(SOURCE_DIR, "tests/e2e/programs/padded_decoder.asyra")
+    note = ("note: padding right: attention takes lengths of the rows of "
+            "%attention_mask, which each step checks")
+    self.assertIn(note, self.passes("asyra-opt", model, "--padding", "right"))
+    self.assertIn("attention has a mask from %attention_mask: if each row there "
+                  "is ones, then zeros, --padding right makes it lengths",
+                  self.passes("asyra-opt", model))
+    self.assertIn("note: padding right: no attention has a mask",
+                  self.passes("asyra-opt", model.replace(
+                      "padded_decoder", "attention_alone"), "--padding", "right"))
+    full, padded = "[1,1,1,1,1,1,1,1]", "[1,1,1,0,0,0,0,0]"
+    x = self.path("x.npy")
+    write_npy(x, "<f4", (4, 8, 32),
+              struct.pack("<1024f", *[i * i % 101 / 50 - 1
+                                      for i in range(1024)]))
+
+    def mask(*rows):
+      return ["--random-weights", "--input", f"x={x}", "--input",
+              f"attention_mask=[{','.join(rows)}]"]
+
+    def result(*args):
+      self.passes("asyra-run", *args, *mask(full, padded, padded, full),
+                  "--output", self.path("got"))
+      return struct.unpack("<1024f", read_npy(self.path("got/y.npy"))[2])
+
+    want = result(model)
+    out = self.path("right.asyra")
+    for mesh in [[], ["--dp", "2"], ["--sp", "2", "--tp", "2"]]:
+      mesh += ["--search-steps", "9"] if mesh else []
+      right = [*mesh, "--padding", "right"]
+      self.passes("asyra-opt", model, *right, "-o", out)
+      # Inputs that are drawn have rows that pass.
+      self.passes("asyra-run", out, "--random-weights")
+      for program in [[model, *right], [out]][len(mesh) == 0:]:
+        for a, b in zip(result(*program), want):
+          self.assertAlmostEqual(a, b, 5)
+      left = "[0,0,0,1,1,1,1,1]"
+      self.fails("row 2 of input attention_mask has a 1 at place 3, behind a 0: "
+                 "with --padding right each row is ones, then zeros; --padding",
+                 "asyra-run", out, *mask(full, padded, left, full))
+      self.fails("row 3 of input attention_mask has a 0 at place 0, where it "
+                 "must have a 1", "asyra-run", out,
+                 *mask(full, padded, full, "[0,0,0,0,0,0,0,0]"))
+      self.passes("asyra-run", model, *mesh, *mask(full, padded, left, full))

@@ -30,7 +30,7 @@ VALUES = {
     "--machine-out": "m.machine", "--memory-gib": "9", "--mesh": "tp=2",
     "--momentum": "0", "--nodes": "2", "--optimizer": "sgd", "-o": "o",
     "--output": "o.asyra", "--output-form": "pb", "--over-hosts": "flat",
-    "--passes": "canonicalize", "--phases": "apart", "--print-after": "fuse",
+    "--padding": "right", "--passes": "canonicalize", "--phases": "apart", "--print-after": "fuse",
     "--profile": "p", "--prompt": "p", "--ranks": "2", "--ranks-as": "threads",
     "--rate": "1", "--recompute": "all", "--reduce-scatter": "fused",
     "--repeat": "2", "--report": "json", "--router-z-loss": "0.1", "--rtol": "1", "--save-every": "1",
@@ -51,6 +51,7 @@ WITHOUT_TRAIN = ([], "requires --train")
 IDLE = {
     "--dtype": [WITH_PASSES],
     "--expert-capacity": [(["+.onnx", "--passes", "x"], "with --passes")],
+    "--padding": [WITH_PASSES],
     "--shard": [ON_ONE_DEVICE, WITH_PASSES],
     "--propagate": [([], "requires --shard")],
     "--tp-strategy": [(["--dp", "2"], "without --tp"),
@@ -289,7 +290,8 @@ class IdleFlags(ToolTest):
                 ready)
     self.passes("asyra-opt", TINY, "--tp", "2", "--passes",
                 "plan_sharding,partition", "-o", local)
-    for flag in ["--shard", "--tp-strategy", "--dtype", "--expert-capacity"]:
+    for flag in ["--shard", "--tp-strategy", "--dtype", "--expert-capacity",
+                 "--padding"]:
       self.is_idle("asyra-opt", flag, ["+" + local], "which is partitioned")
     for flag in ["--tiles", "--fuse", "--search-steps", "--overlap",
                  "--over-hosts"]:

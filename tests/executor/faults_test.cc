@@ -3,6 +3,9 @@
 #include <chrono>
 #include <filesystem>
 
+#include "executor/cpu/run_on_cpu.h"
+#include "gmock/gmock.h"
+#include "ir/support/status.h"
 #include "tests/executor/ranks.h"
 
 namespace asyra {
@@ -275,6 +278,29 @@ TEST_F(Faults, AnExecutorThatFailedStepsNoMore) {
   absl::Status first = executor->Step({});
   EXPECT_FALSE(first.ok());
   EXPECT_EQ(executor->Step(inputs), first);
+}
+
+TEST(FaultsOfData, AMaskNamesTheRowCountedOverAllRanks) {
+  Program program = Parse(R"(asyra 1 local
+mesh (dp=2)
+program @lengths(%m: i64[4@dp, 3]) -> (i32[4]) {
+  %part = mask_lengths(%m) {input="attention_mask"} : i32[4@dp]
+  %y = all_gather(%part) {dim=0, axes=dp} : i32[4]
+  return %y
+}
+)");
+  auto run = [&](const std::vector<double>& mask) {
+    return RunOnCpu(program, {Tensor::FromDoubles(DType::kI64, {4, 3}, mask)});
+  };
+  auto good = run({1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 1, 0});
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_THAT(good->outputs[0].ToInts(), testing::ElementsAre(3, 0, 1, 2));
+  EXPECT_THAT(
+      std::string(
+          MessageOf(run({1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1}).status())),
+      testing::HasSubstr("rank 1: %part = mask_lengths(%m) {input="
+                         "\"attention_mask\"} : i32[4@dp]: row 3 of input "
+                         "attention_mask has a 1 at place 1, behind a 0"));
 }
 
 }  // namespace

@@ -151,6 +151,14 @@ TEST(OpErrors, Scatters) {
       {"one_hot(i64[2]) {depth=-1}", "one_hot: depth is -1"},
       {"top_k(f32[2,3]) {k=4}", "top_k: k is 4, dim 1 has size 3"},
       {"arg_max(f32[2,0]) {dim=1}", "arg_max: dim 1 has no elements"},
+      {"mask_lengths(i64[2,1,3]) {input=\"m\"}",
+       "mask_lengths: the mask is i64[2, 1, 3], it should have rank 2"},
+      {"mask_lengths(i64[2,3]) {input=\"m\", least=-1}",
+       "mask_lengths: least is -1, rows have 3 elements"},
+      {"mask_lengths(i64[2,3]) {input=\"m\", least=4}",
+       "mask_lengths: least is 4, rows have 3 elements"},
+      {"mask_lengths(i64[2,3])",
+       "line 1, column 23: mask_lengths: attribute input is missing"},
   });
 }
 

@@ -1,6 +1,7 @@
-// Masks of attention in the spellings of exporters, raised and as they are: on
-// the interpreter and on the cpu every row gives the same, those that see no
-// key included, NaN where it gave NaN.
+// Masks of attention in the spellings of exporters, raised, as lengths and as
+// they are: on the interpreter and on the cpu every row gives the same, those
+// that see no key included, NaN where it gave NaN.
+#include <array>
 #include <map>
 
 #include "executor/cpu/run_on_cpu.h"
@@ -8,7 +9,9 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
+#include "ir/support/status.h"
 #include "passes/raise/canonicalize.h"
+#include "passes/raise/masks_as_lengths.h"
 #include "passes/raise/raise_attention.h"
 #include "tests/ir/op_case.h"
 #include "tests/support/untyped.h"
@@ -120,10 +123,17 @@ std::string TextOf(const Spelling& spelling, const Padding& padding,
   return text;
 }
 
-// Sequences padded on the left, on the right, and all padding. Scores are exact
-// in f32, so that what a mask rounds them to does not depend on how they were
-// summed.
-std::vector<Tensor> Inputs(const Program& program, double amplitude) {
+// Tokens [first, end) of each of the three sequences; the others are padding.
+using Tokens = std::array<std::pair<int64_t, int64_t>, 3>;
+constexpr int64_t kAll = 99;
+constexpr Tokens kAnywhere = {{{2, kAll}, {0, 2}, {0, 0}}};
+constexpr Tokens kOnTheRight = {{{0, kAll}, {0, 2}, {0, 1}}};
+constexpr Tokens kOneEmpty = {{{0, kAll}, {0, 0}, {0, 3}}};
+
+// Scores are exact in f32, so that what a mask rounds them to does not depend
+// on how they were summed.
+std::vector<Tensor> Inputs(const Program& program, double amplitude,
+                           const Tokens& tokens = kAnywhere) {
   std::uniform_int_distribution<int> small(-3, 3);
   std::vector<Tensor> inputs;
   for (const Input& input : program.inputs) {
@@ -133,8 +143,8 @@ std::vector<Tensor> Inputs(const Program& program, double amplitude) {
     Tensor tensor(type.dtype, type.shape());
     int64_t keys = type.size(type.rank() - 1);
     for (int64_t n = 0; n < tensor.num_elements(); ++n) {
-      int64_t batch = n / keys, key = n % keys;
-      bool real = batch == 0 ? key >= 2 : batch == 1 && key < 2;
+      const auto [first, end] = tokens[n / keys % 3];
+      bool real = n % keys >= first && n % keys < end;
       double x = small(random) * (name == "q" ? amplitude : 1);
       tensor.Set(n, name == "given" ? static_cast<double>(real) : x);
     }
@@ -143,13 +153,40 @@ std::vector<Tensor> Inputs(const Program& program, double amplitude) {
   return inputs;
 }
 
+// With masks as lengths, `raised` gives what `before` gives where padding is on
+// the right, and is an error elsewhere; true if there are lengths.
+bool ExpectSameAsLengths(const Program& before, Program raised) {
+  PassContext context;
+  EXPECT_TRUE(MasksAsLengths(raised, {{"only_says", false}}, context).ok());
+  if (CountOps(raised, "mask_lengths") == 0) return false;
+  EXPECT_EQ(CountOps(raised, "attention"), 1);
+  const std::string text = ToString(raised);
+  auto run = [&](const Tokens& tokens) {
+    return Interpret(raised, Inputs(raised, 0.25, tokens));
+  };
+  for (const Tokens& tokens : {kOnTheRight, kOneEmpty}) {
+    auto got = run(tokens);
+    bool needs_a_key = text.find("least=1") != std::string::npos;
+    EXPECT_EQ(got.ok(), tokens == kOnTheRight || !needs_a_key) << got.status();
+    if (!got.ok()) continue;
+    Tensor want =
+        ASYRA_VALUE(Interpret(before, Inputs(before, 0.25, tokens)))[0];
+    EXPECT_TRUE(Near((*got)[0], want, 1e-5)) << text;
+  }
+  std::string error(MessageOf(run(kAnywhere).status()));
+  EXPECT_NE(error.find("row 0 of input given has a 1 at place 2, behind a 0"),
+            std::string::npos)
+      << error;
+  return true;
+}
+
 class RaisedAttention
     : public testing::TestWithParam<std::tuple<int, const char*>> {};
 
 TEST_P(RaisedAttention, GivesWhatItsPartsGive) {
   auto [spelled, number] = GetParam();
   const Spelling& spelling = kSpellings[spelled];
-  int raised = 0, programs = 0;
+  int raised = 0, programs = 0, with_lengths = 0;
   for (const Padding& padding : kPaddings) {
     for (const Sizes& sizes : kSizes) {
       for (bool guard : {false, true}) {
@@ -170,6 +207,7 @@ TEST_P(RaisedAttention, GivesWhatItsPartsGive) {
         EXPECT_EQ(is_raised,
                   context.remarks.empty() ||
                       context.remarks[0].find("stays") == std::string::npos);
+        if (is_raised) with_lengths += ExpectSameAsLengths(before, after);
         for (double amplitude : {0.25, 16.0}) {
           std::vector<Tensor> inputs = Inputs(after, amplitude);
           Tensor want =
@@ -183,6 +221,11 @@ TEST_P(RaisedAttention, GivesWhatItsPartsGive) {
     }
   }
   RecordProperty("raised", raised);
+  RecordProperty("with_lengths", with_lengths);
+  // Padding that is all that hides has lengths, but where -1e4 hides it.
+  if (!spelling.causal) {
+    EXPECT_EQ(with_lengths, std::string_view(number) == "-1e4" ? 0 : programs);
+  }
   // One mask, by whatever number, is always the op's.
   if (!spelling.causal || !spelling.padding) {
     EXPECT_EQ(raised, programs);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "executor/comm/choices.h"
 #include "ir/support/hash.h"
@@ -77,14 +78,32 @@ absl::StatusOr<std::vector<int>> Match(const Program& program,
   return match;
 }
 
+// Names of the inputs whose rows are ones, then zeros.
+std::set<std::string> PaddingMasks(const Program& program) {
+  std::set<std::string> names;
+  for (const Op& op : program.ops) {
+    if (op.def->name != "mask_lengths") continue;
+    names.insert(op.attrs.Get<std::string>("input"));
+  }
+  return names;
+}
+
+Tensor Ones(DType dtype, const Shape& shape) {
+  Tensor ones(dtype, shape);
+  for (int64_t i = 0; i < ones.num_elements(); ++i) ones.Set(i, 1);
+  return ones;
+}
+
 // Random values for all inputs without data: floats are normal, with standard
 // deviation kWeightDeviation for weights and 1 for data; integers are valid
-// indices. Inputs that are none of the weights stay empty unless `data`.
+// indices; padding masks, of which no row may be random, are ones. Inputs that
+// are none of the weights stay empty unless `data`.
 std::vector<Tensor> RandomValues(const Program& program, bool data,
                                  uint64_t seed) {
   RandomTensors random(seed);
   int64_t limit = IndexLimit(program);
   bool training = !PhasesOf(program).empty();
+  const std::set<std::string> masks = PaddingMasks(program);
   std::vector<Tensor> inputs;
   for (const Input& input : program.inputs) {
     const std::string& name = program.value_name(input.value);
@@ -96,6 +115,10 @@ std::vector<Tensor> RandomValues(const Program& program, bool data,
     if (has_data || zeros || (!weight && !data)) continue;
     DType dtype = program.type(input.value).dtype;
     Shape shape = program.GivenShape(input);
+    if (masks.contains(name)) {
+      tensor = Ones(dtype, shape);
+      continue;
+    }
     tensor = IsFloat(dtype) ? random.Normal(name, dtype, shape,
                                             weight ? kWeightDeviation : 1)
                             : random.Uniform(name, dtype, shape, limit);

@@ -28,7 +28,7 @@ struct CudaKernelDef {
   std::string_view op;
   // True for a use that it computes: element types, attributes, shapes.
   std::function<bool(const KernelUse& use)> supports;
-  // Prepares the kernel; the GPU of the rank is current.
+  // Prepares the kernel, a CudaKernel; the GPU of the rank is current.
   std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelUse& use)>
       prepare;
   // Describes a generated kernel, without a GPU; null for other kernels.

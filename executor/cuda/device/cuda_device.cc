@@ -202,6 +202,9 @@ class CudaDevice : public Device {
     bool has_body = BodyOf(use.attrs()) != nullptr;
     if (const CudaKernelDef* def = FindCudaKernel(use)) {
       auto kernel = def->prepare(use);
+      if (kernel.ok()) {
+        static_cast<CudaKernel&>(**kernel).ReportTo(&probes_->probe_results());
+      }
       // Only a query tells whether a library has an algorithm for a matmul with
       // this epilogue.
       if (!has_body || !absl::IsUnimplemented(kernel.status())) return kernel;

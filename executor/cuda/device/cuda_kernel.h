@@ -21,6 +21,9 @@ class CudaKernel : public Kernel {
   }
 
   virtual absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) = 0;
+  // Gives a kernel that checks its operands the place for what it finds, which
+  // outlives it; called once, before the first launch.
+  virtual void ReportTo(cuda::ProbeResults* results) { (void)results; }
   virtual absl::Status EnqueueSelfCopy(const KernelArgs& args,
                                        cudaStream_t stream) {
     (void)args;

@@ -14,10 +14,11 @@ class ProbeKernel : public CudaKernel {
   ProbeKernel(const ProbeUse& use, ProbeResults* probe_results,
               uint64_t* sealed, uint64_t* now)
       : use_(use),
-        result_(probe_results->shared()),
+        results_(probe_results),
         number_(probe_results->Add(&label())),
         sealed_(sealed),
         now_(now) {}
+  ~ProbeKernel() override { results_->Remove(number_); }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     void* data = args.operands[0];
@@ -25,8 +26,8 @@ class ProbeKernel : public CudaKernel {
     switch (use_.probe) {
       case Probe::kFinite:
         ASYRA_CUDA(CheckFinite(ElementOf(use_.local.dtype), data,
-                               use_.local.num_elements(), number_, result_,
-                               stream));
+                               use_.local.num_elements(), number_,
+                               results_->shared(), stream));
         return absl::OkStatus();
       case Probe::kPoison:
         ASYRA_CUDA(cudaMemsetAsync(data, kPoisonByte, bytes, stream));
@@ -35,7 +36,8 @@ class ProbeKernel : public CudaKernel {
         return Sum(data, bytes, sealed_, stream);
       case Probe::kVerify:
         ASYRA_RETURN_IF_ERROR(Sum(data, bytes, now_, stream));
-        ASYRA_CUDA(CompareChecksums(sealed_, now_, number_, result_, stream));
+        ASYRA_CUDA(CompareChecksums(sealed_, now_, number_, results_->shared(),
+                                    stream));
         return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -50,7 +52,7 @@ class ProbeKernel : public CudaKernel {
   }
 
   ProbeUse use_;
-  ProbeResult* result_;
+  ProbeResults* results_;
   int number_;
   uint64_t *sealed_, *now_;
 };

@@ -18,21 +18,30 @@ ProbeResults::~ProbeResults() {
   if (shared_ != nullptr) cudaFreeHost(shared_);
 }
 
-int ProbeResults::Add(const std::string* label) {
-  labels_.push_back(label);
-  return static_cast<int>(labels_.size());
+int ProbeResults::Add(const std::string* label, Describe describe) {
+  entries_.push_back({label, std::move(describe)});
+  return static_cast<int>(entries_.size());
 }
+
+namespace {
+
+absl::Status FoundByProbe(const ProbeResult& found) {
+  if (found.element < 0) return absl::InternalError("its bytes have changed");
+  return absl::OutOfRangeError(
+      fmt::format("element {} is {}", found.element, found.value));
+}
+
+}  // namespace
 
 absl::Status ProbeResults::Take() {
   ProbeResult found = *shared_;
   if (found.probe == 0) return absl::OkStatus();
   *shared_ = ProbeResult();
-  const std::string& label = *labels_[found.probe - 1];
+  const Entry& entry = entries_[found.probe - 1];
+  if (entry.label == nullptr) return absl::OkStatus();
   absl::Status status =
-      found.element < 0 ? absl::InternalError("its bytes have changed")
-                        : absl::OutOfRangeError(fmt::format(
-                              "element {} is {}", found.element, found.value));
-  return label.empty() ? status : Annotate(status, label);
+      entry.describe ? entry.describe(found) : FoundByProbe(found);
+  return entry.label->empty() ? status : Annotate(status, *entry.label);
 }
 
 }  // namespace asyra::cuda

@@ -1,7 +1,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "executor/cuda/device/probes.h"
+#include "executor/cuda/device/probe_report.cuh"
 
 namespace asyra::cuda {
 namespace {
@@ -14,14 +14,6 @@ int BlocksFor(int64_t count) {
   return static_cast<int>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
-__device__ void Report(ProbeResult* result, int probe, int64_t element,
-                       double value) {
-  if (atomicCAS_system(&result->probe, 0, probe) != 0) return;
-  result->element = element;
-  result->value = value;
-  __threadfence_system();
-}
-
 template <typename T>
 __global__ void FiniteKernel(const T* data, int64_t count, int probe,
                              ProbeResult* result) {
@@ -30,7 +22,7 @@ __global__ void FiniteKernel(const T* data, int64_t count, int probe,
        i += step) {
     double value = static_cast<double>(static_cast<float>(data[i]));
     if constexpr (sizeof(T) == 8) value = static_cast<double>(data[i]);
-    if (!isfinite(value)) Report(result, probe, i, value);
+    if (!isfinite(value)) ReportFinding(result, probe, i, value);
   }
 }
 
@@ -63,7 +55,7 @@ __global__ void ChecksumKernel(const uint8_t* data, int64_t bytes,
 
 __global__ void CompareKernel(const uint64_t* sealed, const uint64_t* now,
                               int probe, ProbeResult* result) {
-  if (*sealed != *now) Report(result, probe, -1, 0);
+  if (*sealed != *now) ReportFinding(result, probe, -1, 0);
 }
 
 template <typename T>

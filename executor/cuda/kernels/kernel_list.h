@@ -22,6 +22,7 @@ std::vector<CudaKernelDef> ElementwiseKernels();
 std::vector<CudaKernelDef> FusionKernels();
 std::vector<CudaKernelDef> LookupKernels();
 std::vector<CudaKernelDef> LossPartKernels();
+std::vector<CudaKernelDef> MaskLengthsKernels();
 std::vector<CudaKernelDef> MatmulKernels();
 std::vector<CudaKernelDef> MoeKernels();
 std::vector<CudaKernelDef> NormGradKernels();
