@@ -201,10 +201,21 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
   }
   PassContext context;
   context.dim_names = dim_names;
-  ASYRA_RETURN_IF_ERROR(RunPasses(
-      raised.program, RaisePasses(options.expert_capacity, options.dtype),
-      context, options.manager, &raised.timings));
+  std::string trained =
+      options.train.has_value() ? options.train->train : std::string();
+  ASYRA_RETURN_IF_ERROR(
+      RunPasses(raised.program,
+                RaisePasses(options.expert_capacity, options.dtype, trained),
+                context, options.manager, &raised.timings));
   raised.remarks = std::move(context.remarks);
+  const std::vector<Op>& ops = raised.program.ops;
+  bool has_experts = std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+    return op.def->name == "moe_dispatch";
+  });
+  if (options.expert_capacity > 0 && !has_experts) {
+    return Invalid("expert_capacity is {}, the model has no mixture of experts",
+                   options.expert_capacity);
+  }
   return raised;
 }
 

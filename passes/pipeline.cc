@@ -26,8 +26,8 @@ bool StoresInHalves(const TrainOptions& options) {
 // dead, activations become operands of rotary's multiplications, and attention
 // absorbs transposes that rotary has moved to its layout. Projections are split
 // when rotary no longer reads parts of heads.
-Pipeline RaisePasses(int64_t expert_capacity_percent,
-                     const std::string& dtype) {
+Pipeline RaisePasses(int64_t expert_capacity_percent, const std::string& dtype,
+                     const std::string& trained) {
   // Constants are computed in the wider of both types.
   bool is_wide = dtype == "f64" || dtype == "f32";
   Pipeline passes;
@@ -40,7 +40,7 @@ Pipeline RaisePasses(int64_t expert_capacity_percent,
            MakePass("raise_activation"),
            MakePass("raise_moe",
                     {{"capacity_percent", expert_capacity_percent}}),
-           MakePass("raise_rotary"),
+           MakePass("raise_rotary", {{"trained", trained}}),
            MakePass("split_projections"),
            MakePass("raise_attention"),
            MakePass("canonicalize"),

@@ -12,9 +12,10 @@ namespace asyra {
 
 // Returns the passes from an imported graph to fused meanings; stage global.
 // `expert_capacity_percent` is the option of raise_moe, `dtype` that of
-// set_dtype; empty: as it is.
+// set_dtype; empty: as it is. `trained` is that of raise_rotary.
 Pipeline RaisePasses(int64_t expert_capacity_percent = 0,
-                     const std::string& dtype = "");
+                     const std::string& dtype = "",
+                     const std::string& trained = "");
 
 // The options of training: the program that a model becomes, and its optimizer.
 struct TrainOptions {
