@@ -282,7 +282,8 @@ class IdleFlags(ToolTest):
 
   def test_experts_of_a_dense_model(self):
     self.fails("expert_capacity is 100, the model has no mixture of experts",
-               "asyra-opt", TINY, "--expert-capacity", "100")
+               "asyra-opt", LLAMA, "--dim", "batch=4",
+               "--dim", "seq=8", "--expert-capacity", "100")
 
   def test_program_files(self):
     local, ready = self.path("local.asyra"), self.path("ready.asyra")
