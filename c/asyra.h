@@ -256,7 +256,8 @@ asyra_status asyra_trainer_finish(asyra_trainer* trainer);
 /* Writes all float weights of the model as one safetensors file, under the
  * names of the model's file. */
 asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path);
-/* Completes a checkpoint that was begun; its error is lost. */
+/* Completes a checkpoint that was begun; where it cannot, a line on stderr says
+ * so. asyra_trainer_finish returns the error. */
 void asyra_trainer_free(asyra_trainer* trainer);
 
 #pragma GCC visibility pop

@@ -35,7 +35,12 @@ class RankTrainer : public Trainer {
   // A checkpoint that was begun is worth its time, also after an error: it has
   // values of its own.
   ~RankTrainer() override {
-    if (writer_ != nullptr) writer_->FinishAlone().IgnoreError();
+    absl::Status status =
+        writer_ == nullptr ? absl::OkStatus() : writer_->FinishAlone();
+    if (status.ok()) return;
+    fmt::print(stderr,
+               "asyra: rank {}: a checkpoint in {} is not complete: {}\n",
+               rank(), directory_, MessageOf(status));
   }
 
   absl::Status Check() {

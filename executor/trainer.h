@@ -111,7 +111,8 @@ class Trainer {
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       TrainingPrograms programs);
   // Waits until this rank's part of a checkpoint that Save began is written, on
-  // rank 0 until all of it is. Its error is lost: call FinishSave to see it.
+  // rank 0 until all of it is. No caller gets its error, which goes to stderr
+  // as one line with rank and directory: FinishSave returns it.
   virtual ~Trainer() = default;
 
   virtual const TrainingPrograms& programs() const = 0;
@@ -194,7 +195,8 @@ class Trainer {
   virtual std::string save_note() const = 0;
   // Begins a checkpoint of all that steps have done, and returns: it is written
   // behind the next steps. Waits for the one before, and returns its error. All
-  // ranks call it, and FinishSave, after which it is complete. All errors leave
+  // ranks call it, and FinishSave, after which it is complete; without that the
+  // destructor completes it. All errors leave
   // the run as it is. Errors: those of CheckpointWriter; ranks that do not call
   // it, by name, after the timeout of the world.
   virtual absl::Status Save(const std::string& directory) = 0;

@@ -203,11 +203,21 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
   }
   PassContext context;
   context.dim_names = dim_names;
-  ASYRA_RETURN_IF_ERROR(RunPasses(
-      raised.program,
-      RaisePasses(options.expert_capacity, options.dtype, options.pads_right),
-      context, options.manager, &raised.timings));
+  RaiseOptions raise = {.expert_capacity_percent = options.expert_capacity,
+                        .dtype = options.dtype,
+                        .pads_right = options.pads_right};
+  if (options.train.has_value()) raise.trained = options.train->train;
+  ASYRA_RETURN_IF_ERROR(RunPasses(raised.program, RaisePasses(raise), context,
+                                  options.manager, &raised.timings));
   raised.remarks = std::move(context.remarks);
+  const std::vector<Op>& ops = raised.program.ops;
+  bool has_experts = std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+    return op.def->name == "moe_dispatch";
+  });
+  if (options.expert_capacity > 0 && !has_experts) {
+    return Invalid("expert_capacity is {}, the model has no mixture of experts",
+                   options.expert_capacity);
+  }
   return raised;
 }
 

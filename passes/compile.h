@@ -28,7 +28,7 @@ struct RaisedProgram {
 };
 // `dim_names` are the names that the model's file gives dimensions of its
 // inputs, `op_sources` what it computes values with. Errors: those of the
-// passes.
+// passes; `expert_capacity` of a model without experts.
 absl::StatusOr<RaisedProgram> Raise(Program model,
                                     const CompileOptions& options,
                                     const DimNames& dim_names = {},

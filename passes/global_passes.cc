@@ -157,6 +157,10 @@ std::vector<PassRecord> GlobalPasses() {
        .summary = "rotary position embedding from rotated halves",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
+       .options = {{"trained", AttrKind::kString,
+                    "a regular expression: tables of weights of these names "
+                    "are computed in the step, not before it",
+                    std::string()}},
        .fn = RaiseRotary},
       {.name = "split_projections",
        .summary = "splits a fused matmul into one for each part that is read",

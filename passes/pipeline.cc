@@ -26,8 +26,8 @@ bool StoresInHalves(const TrainOptions& options) {
 // dead, activations become operands of rotary's multiplications, and attention
 // absorbs transposes that rotary has moved to its layout. Projections are split
 // when rotary no longer reads parts of heads.
-Pipeline RaisePasses(int64_t expert_capacity_percent, const std::string& dtype,
-                     bool pads_right) {
+Pipeline RaisePasses(const RaiseOptions& options) {
+  const std::string& dtype = options.dtype;
   // Constants are computed in the wider of both types.
   bool is_wide = dtype == "f64" || dtype == "f32";
   Pipeline passes;
@@ -39,15 +39,16 @@ Pipeline RaisePasses(int64_t expert_capacity_percent, const std::string& dtype,
            MakePass("raise_norm"),
            MakePass("raise_activation"),
            MakePass("raise_moe",
-                    {{"capacity_percent", expert_capacity_percent}}),
-           MakePass("raise_rotary"),
+                    {{"capacity_percent", options.expert_capacity_percent}}),
+           MakePass("raise_rotary", {{"trained", options.trained}}),
            MakePass("split_projections"),
            MakePass("raise_attention"),
            MakePass("canonicalize"),
        }) {
     passes.push_back(std::move(pass));
   }
-  passes.push_back(MakePass("masks_as_lengths", {{"only_says", !pads_right}}));
+  passes.push_back(
+      MakePass("masks_as_lengths", {{"only_says", !options.pads_right}}));
   passes.push_back(MakePass("average_blind_rows"));
   if (!dtype.empty() && !is_wide)
     passes.push_back(MakePass("set_dtype", {{"dtype", dtype}}));

@@ -10,11 +10,16 @@
 
 namespace asyra {
 
+// The meanings that an imported graph gets.
+struct RaiseOptions {
+  int64_t expert_capacity_percent = 0;  // as the option of raise_moe
+  std::string dtype;                    // as that of set_dtype; empty: as it is
+  bool pads_right = false;              // padding masks become lengths
+  std::string trained;                  // as the option of raise_rotary
+};
+
 // Returns the passes from an imported graph to fused meanings; stage global.
-// `expert_capacity_percent` is the option of raise_moe, `dtype` that of
-// set_dtype; empty: as it is. `pads_right`: padding masks become lengths.
-Pipeline RaisePasses(int64_t expert_capacity_percent = 0,
-                     const std::string& dtype = "", bool pads_right = false);
+Pipeline RaisePasses(const RaiseOptions& options = {});
 
 // The options of training: the program that a model becomes, and its optimizer.
 struct TrainOptions {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "executor/train/label_shift.h"
+#include "ir/body.h"
 #include "ir/support/status.h"
 #include "ir/training_names.h"
 
@@ -18,6 +20,54 @@ int64_t RowsOf(const Program& program, ValueId table, int64_t dim) {
     if (input.value == table) return program.GivenShape(input)[dim];
   }
   return program.type(table).size(dim);
+}
+
+// A select may keep numbers out of the range that a reader refuses.
+enum class Selects : uint8_t { kIgnored, kFollowed };
+
+// Returns whether operand k is given on as it is, whole or in part.
+bool Carries(const OpDef& def, size_t k, Selects selects) {
+  constexpr std::string_view kNames[] = {
+      "all_gather", "broadcast", "cast",      "concat", "copy", "pad",
+      "slice",      "tile",      "transpose", "untile", "wait"};
+  if (def.name == "select") return k > 0 && selects == Selects::kFollowed;
+  return def.is_view || absl::c_linear_search(kNames, def.name);
+}
+
+// Marks what a body makes of the operands that are marked.
+std::vector<bool> CarriedBy(const Body& body, std::vector<bool> marked,
+                            Selects selects) {
+  for (const BodyOp& op : body.ops) {
+    bool any = false;
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      any |= marked[op.operands[k]] && Carries(*op.def, k, selects);
+    }
+    marked.push_back(any);
+  }
+  std::vector<bool> results;
+  for (int result : body.results) results.push_back(marked[result]);
+  return results;
+}
+
+// Marks the values whose elements are those of marked inputs.
+void MarkCarried(const Program& program, Selects selects,
+                 std::vector<bool>* marked) {
+  for (const Op& op : program.ops) {
+    std::vector<bool> operands;
+    for (ValueId operand : op.operands) operands.push_back((*marked)[operand]);
+    if (absl::c_count(operands, true) == 0) continue;
+    if (const Body* body = BodyOf(op.attrs)) {
+      std::vector<bool> results = CarriedBy(*body, operands, selects);
+      for (size_t i = 0; i < results.size(); ++i) {
+        if (results[i]) (*marked)[op.results[i]] = true;
+      }
+      continue;
+    }
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (!operands[k] || !Carries(*op.def, k, selects)) continue;
+      (*marked)[op.results[std::min(k, op.results.size() - 1)]] = true;
+    }
+  }
 }
 
 // The label of a token is the next one: logits for each of them, of as many
@@ -87,29 +137,33 @@ absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type,
 int64_t TokenLimit(const Program& program, ValueId tokens) {
   std::vector<bool> are_tokens(program.values.size(), false);
   are_tokens[tokens] = true;
+  MarkCarried(program, Selects::kIgnored, &are_tokens);
   int64_t limit = std::numeric_limits<int64_t>::max();
   for (const Op& op : program.ops) {
     std::string_view name = op.def->name;
     bool looks_up = name == "embedding" || name == "gather";
-    if (looks_up && are_tokens[op.operands[1]]) {
-      int64_t dim = name == "gather" ? op.attrs.Int("dim") : 0;
-      limit = std::min(limit, RowsOf(program, op.operands[0], dim));
-      if (name == "embedding" && op.attrs.Int("rows") >= 0) {
-        limit = std::min(limit, op.attrs.Int("rows"));
-      }
-    } else if (op.def->is_view || name == "cast" || name == "all_gather" ||
-               name == "wait") {
-      if (are_tokens[op.operands[0]]) are_tokens[op.results[0]] = true;
+    if (!looks_up || !are_tokens[op.operands[1]]) continue;
+    int64_t dim = name == "gather" ? op.attrs.Int("dim") : 0;
+    limit = std::min(limit, RowsOf(program, op.operands[0], dim));
+    if (name == "embedding" && op.attrs.Int("rows") >= 0) {
+      limit = std::min(limit, op.attrs.Int("rows"));
     }
   }
   return limit;
 }
 
 int64_t ClassLimit(const Program& program) {
+  std::vector<bool> are_labels(program.values.size(), false);
+  for (const Input& input : program.inputs) {
+    are_labels[input.value] = input.role == InputRole::kData &&
+                              IsInteger(program.type(input.value).dtype);
+  }
+  MarkCarried(program, Selects::kFollowed, &are_labels);
   int64_t limit = std::numeric_limits<int64_t>::max();
   for (const Op& op : program.ops) {
     bool in_parts = op.def->name == "cross_entropy_parts";
     if (!in_parts && op.def->name != "cross_entropy") continue;
+    if (!are_labels[op.operands[1]]) continue;
     int64_t classes = in_parts ? op.attrs.Int("classes") : -1;
     if (classes < 0) classes = program.type(op.operands[0]).dims.back().size;
     limit = std::min(limit, classes);

@@ -22,8 +22,9 @@ absl::StatusOr<const Input*> TokensOf(const Program& program);
 // none.
 int64_t TokenLimit(const Program& program, ValueId tokens);
 
-// Returns the classes of the logits that have labels: each label is below it,
-// as far as the program says. INT64_MAX where it has no cross entropy.
+// Returns the classes of the logits whose labels are given with each batch:
+// each of them is below it, as far as the program says. Labels that the program
+// has or computes do not count. INT64_MAX where no cross entropy has any.
 int64_t ClassLimit(const Program& program);
 
 // Returns an input that is the same in each batch of `tokens` [rows, length],

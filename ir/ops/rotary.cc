@@ -64,11 +64,35 @@ absl::Status RotaryReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// Turns back by the same angles. The angles themselves follow from positions,
-// of which there is no gradient.
+// Sums over heads and pairs: what an element of the tables has multiplied.
+// `values` is [B, S, H, D], of which the first elements are pairs.
+ValueId SumOfPairs(Gradient& g, ValueId values) {
+  Shape shape = g.type(values).shape();
+  int64_t half = g.type(g.x(1)).shape().back(), rotated = 2 * half;
+  if (shape[3] != rotated) {
+    values =
+        g.Op("slice", {values},
+             {{"dim", int64_t{3}}, {"start", int64_t{0}}, {"stop", rotated}});
+  }
+  bool interleaved = g.attrs().Bool("interleaved");
+  Shape pairs = {shape[0], shape[1], shape[2], interleaved ? half : 2,
+                 interleaved ? 2 : half};
+  Ints dims = {2, interleaved ? 4 : 3};
+  return g.Op("reduce_sum", {g.Reshape(values, pairs)},
+              {{"dims", dims}, {"keep", false}});
+}
+
+// Turns back by the same angles. Angles may follow from data or parameters, as
+// those of learned frequencies do; x turned by a right angle is the slope of
+// sin.
 Gradients RotaryVjp(Gradient& g) {
-  return {g.Op("rotary", {g.dy(), g.x(1), g.Neg(g.x(2))}, g.attrs()), kNoValue,
-          kNoValue};
+  Shape table = g.type(g.x(1)).shape();
+  ValueId ones = g.Op("broadcast", {g.Scalar(1, g.x(1))},
+                      {{"shape", Ints(table.begin(), table.end())}});
+  ValueId turned = g.Op("rotary", {g.x(0), g.Zeros(g.x(1)), ones}, g.attrs());
+  return {g.Op("rotary", {g.dy(), g.x(1), g.Neg(g.x(2))}, g.attrs()),
+          SumOfPairs(g, g.Mul(g.dy(), g.x(0))),
+          SumOfPairs(g, g.Mul(g.dy(), turned))};
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "passes/raise/half_table.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "ir/interpreter.h"
+#include "ir/weight_origin.h"
 #include "ir/weights/weight_store.h"
 #include "passes/analysis/op_shape.h"
 
@@ -188,12 +190,19 @@ class Halver {
 // Values of a program that can be computed before it runs.
 class Known {
  public:
-  explicit Known(const Program& program)
+  // Weights that are trained are not known.
+  Known(const Program& program, const NamePattern* trained)
       : program_(program),
         def_use_(program),
         weight_(program.values.size(), false) {
     for (const Input& input : program.inputs) {
-      weight_[input.value] = input.stored.empty() && IsWeight(input);
+      bool changes = trained != nullptr &&
+                     (trained->Matches(UserName(program, input)) ||
+                      trained->Matches(program.value_name(input.value)));
+      weight_[input.value] =
+          input.stored.empty() && IsWeight(input) && !changes;
+      bool made = input.origin != nullptr && input.origin->made;
+      tensors_[input.value] = made ? "" : UserName(program, input);
     }
   }
 
@@ -212,6 +221,38 @@ class Known {
       for (ValueId operand : op.operands) known = known && IsKnown(operand);
     }
     return known_[value] = known;
+  }
+
+  // Adds what of `value`, a known table of rotary embedding, is computed before
+  // the program runs: all of it, or the sines that a parameter scales, which
+  // would else be one too.
+  void AddTables(ValueId value, std::vector<ValueId>* tables) {
+    if (IsInput(value)) return;
+    const Op& op = program_.ops[def_use_.def[value]];
+    if (!IsScaled(value)) {
+      tables->push_back(value);
+    } else {
+      for (ValueId operand : op.operands) AddSines(operand, tables);
+    }
+  }
+
+  // Returns whether a tensor of several elements goes into sums or products
+  // behind the sines: it is no angle, and may be a parameter.
+  bool IsScaled(ValueId value, bool behind = false) const {
+    int def = def_use_.def[value];
+    if (def < 0) {
+      return behind && weight_[value] &&
+             program_.type(value).num_elements() > 1;
+    }
+    const Op& op = program_.ops[def];
+    if (IsSine(op)) return false;
+    constexpr std::string_view kMoves[] = {"broadcast", "cast",   "concat",
+                                           "embedding", "gather", "neg",
+                                           "pad",       "slice",  "transpose"};
+    bool moves = op.def->is_view || absl::c_linear_search(kMoves, op.def->name);
+    return absl::c_any_of(op.operands, [&](ValueId operand) {
+      return IsScaled(operand, behind || !moves);
+    });
   }
 
   absl::StatusOr<Tensor> Value(ValueId value) {
@@ -233,7 +274,34 @@ class Known {
 
   bool IsInput(ValueId value) const { return def_use_.def[value] < 0; }
 
+  // The first tensor of the model's file that a known value is computed from;
+  // empty: none.
+  std::string TensorOf(ValueId value) {
+    auto found = tensors_.find(value);
+    if (found != tensors_.end()) return found->second;
+    std::string tensor;
+    for (ValueId operand : program_.ops[def_use_.def[value]].operands) {
+      if (tensor.empty()) tensor = TensorOf(operand);
+    }
+    return tensors_[value] = tensor;
+  }
+
  private:
+  static bool IsSine(const Op& op) {
+    return op.def->name == "cos" || op.def->name == "sin";
+  }
+
+  // Adds the sines above `value` that follow from tensors of the model's file.
+  void AddSines(ValueId value, std::vector<ValueId>* tables) {
+    if (IsInput(value)) return;
+    const Op& op = program_.ops[def_use_.def[value]];
+    if (IsSine(op)) {
+      if (!TensorOf(value).empty()) tables->push_back(value);
+      return;
+    }
+    for (ValueId operand : op.operands) AddSines(operand, tables);
+  }
+
   const Tensor* Data(ValueId value) const {
     if (!weight_[value] || program_.weights == nullptr) return nullptr;
     return program_.weights->Find(program_.value_name(value));
@@ -242,6 +310,7 @@ class Known {
   const Program& program_;
   DefUse def_use_;
   std::vector<bool> weight_;
+  absl::flat_hash_map<ValueId, std::string> tensors_;
   absl::flat_hash_map<ValueId, bool> known_;
   absl::flat_hash_map<ValueId, Tensor> values_;
 };
@@ -296,18 +365,23 @@ absl::StatusOr<ValueId> AsRotaryTable(Rewriter& to, ValueId value,
   return to.Reshape(value, {shape[0], positions, layout.width});
 }
 
-absl::StatusOr<bool> FoldRotaryTables(Program& program) {
-  Known known(program);
-  absl::flat_hash_map<ValueId, Tensor> tables;
+absl::StatusOr<bool> FoldRotaryTables(Program& program,
+                                      const NamePattern* trained) {
+  Known known(program, trained);
+  std::vector<ValueId> folded;
   for (const Op& op : program.ops) {
     if (op.def->name != "rotary") continue;
     for (int i : {1, 2}) {
-      ValueId table = op.operands[i];
-      if (known.IsInput(table) || !known.IsKnown(table)) continue;
-      ASYRA_ASSIGN_OR_RETURN(tables[table], known.Value(table));
+      if (known.IsKnown(op.operands[i])) {
+        known.AddTables(op.operands[i], &folded);
+      }
     }
   }
-  if (tables.empty()) return false;
+  if (folded.empty()) return false;
+  absl::flat_hash_map<ValueId, Tensor> tables;
+  for (ValueId table : folded) {
+    ASYRA_ASSIGN_OR_RETURN(tables[table], known.Value(table));
+  }
   Rewriter rewriter(program, {});
   for (const Op& op : program.ops) {
     auto found =
@@ -316,7 +390,9 @@ absl::StatusOr<bool> FoldRotaryTables(Program& program) {
       ASYRA_RETURN_IF_ERROR(rewriter.Copy(op));
     } else {
       std::string name = program.value_name(op.results[0]) + ".table";
-      rewriter.Map(op.results[0], rewriter.Weight(name, found->second));
+      rewriter.Map(
+          op.results[0],
+          rewriter.Weight(name, found->second, known.TensorOf(found->first)));
     }
   }
   return rewriter.Finish(program);

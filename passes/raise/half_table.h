@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "ir/support/name_pattern.h"
 #include "passes/rewrite/rewriter.h"
 
 namespace asyra {
@@ -40,7 +41,11 @@ absl::StatusOr<ValueId> AsRotaryTable(Rewriter& to, ValueId value,
                                       const RotaryLayout& layout);
 
 // Replaces the cos and sin of rotary ops that depend on nothing but constants
-// and weights with data by new weights; returns whether there were any.
-absl::StatusOr<bool> FoldRotaryTables(Program& program);
+// and weights with data by new weights, which have the name of the model's
+// tensor that they are computed from; returns whether there were any.
+// Those of weights whose names match `trained` (null: none) stay, as do sines
+// that weights of several elements scale or move: these may be parameters.
+absl::StatusOr<bool> FoldRotaryTables(Program& program,
+                                      const NamePattern* trained);
 
 }  // namespace asyra

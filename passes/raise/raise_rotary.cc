@@ -299,10 +299,18 @@ constexpr Rewriter::Rule kRules[] = {FindRotateHalf, FindRotateInterleaved,
 
 }  // namespace
 
-absl::StatusOr<bool> RaiseRotary(Program& program, const PassOptions&,
+absl::StatusOr<bool> RaiseRotary(Program& program, const PassOptions& options,
                                  PassContext& context) {
+  std::optional<NamePattern> trained;
+  const AttrValue* names = options.Find("trained");
+  if (names != nullptr && !std::get<std::string>(*names).empty()) {
+    ASYRA_ASSIGN_OR_RETURN(trained,
+                           NamePattern::Parse(std::get<std::string>(*names)));
+  }
   ASYRA_ASSIGN_OR_RETURN(bool changed, Rewrite(program, kRules));
-  ASYRA_ASSIGN_OR_RETURN(bool folded, FoldRotaryTables(program));
+  ASYRA_ASSIGN_OR_RETURN(
+      bool folded,
+      FoldRotaryTables(program, trained.has_value() ? &*trained : nullptr));
   if (!changed && !folded) {
     context.Remark("raise_rotary: no decomposed rotary embedding");
   }

@@ -251,11 +251,12 @@ void Rewriter::SetData(const std::string& name, const Tensor& data) {
   new_weights_->Set(name, data);
 }
 
-ValueId Rewriter::Weight(std::string_view name, const Tensor& data) {
+ValueId Rewriter::Weight(std::string_view name, const Tensor& data,
+                         std::string_view tensor) {
   std::string unique = UniqueInputName(name);
   SetData(unique, data);
   auto origin = std::make_shared<WeightOrigin>();
-  origin->tensor = unique;
+  origin->tensor = tensor.empty() ? unique : std::string(tensor);
   origin->shape = data.shape();
   origin->made = true;
   return NewInput(unique, Type(data.dtype(), data.shape()),

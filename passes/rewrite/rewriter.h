@@ -61,8 +61,10 @@ class Rewriter {
       std::string_view op, absl::Span<const ValueId> operands,
       AttrMap attrs = {});
   ValueId Constant(const Tensor& value);
-  // Adds a weight input with data.
-  ValueId Weight(std::string_view name, const Tensor& data);
+  // Adds a weight input with data. `tensor`: the one of the model's file that
+  // the data is computed from, whose name users see; empty: none is.
+  ValueId Weight(std::string_view name, const Tensor& data,
+                 std::string_view tensor = "");
   // Adds an input as the weight `like`, but of another type and origin; `data`:
   // as it is given, null where there is none.
   ValueId PartOfWeight(ValueId like, std::string_view name, const Type& type,

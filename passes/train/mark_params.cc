@@ -48,6 +48,14 @@ absl::StatusOr<Program> WithParams(const Program& program,
   return std::move(builder).Finish();
 }
 
+// Returns whether a pass has computed it from no tensor of the model's file.
+bool IsOwnTable(const Program& program, const Input& input,
+                const UntrainedWeight& weight) {
+  return weight.reason == kRotaryTables && input.origin != nullptr &&
+         input.origin->made &&
+         input.origin->tensor == program.value_name(input.value);
+}
+
 // Adds a remark for each reason for which float weights are not trained.
 void NameUntrained(const Program& program,
                    const std::vector<UntrainedWeight>& untrained,
@@ -55,7 +63,9 @@ void NameUntrained(const Program& program,
   std::map<std::string_view, std::vector<std::string>> names;
   for (const Input& input : program.inputs) {
     for (const UntrainedWeight& weight : untrained) {
-      if (weight.value != input.value) continue;
+      if (weight.value != input.value || IsOwnTable(program, input, weight)) {
+        continue;
+      }
       // Parts of one tensor are one name.
       std::vector<std::string>& list = names[weight.reason];
       const std::string& name = UserName(program, input);

@@ -134,6 +134,10 @@ absl::StatusOr<WeightRoles> Choose(const Program& program, WeightRoles roles,
     if (trained && !found && reason->second == kNoGradient) {
       return Invalid("train: {}: {}", name, kNoGradient);
     }
+    if (trained && !found && input.origin != nullptr && input.origin->made) {
+      return Invalid("train: {}: {}, which are computed before the step", name,
+                     reason->second);
+    }
     if (frozen) {
       chosen.untrained.push_back({input.value, "frozen"});
     } else if (found) {

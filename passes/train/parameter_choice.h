@@ -20,7 +20,7 @@ struct ParameterChoice {
 // Applies the choice. `notes` gets a line for each alternative of a pattern
 // that matches nothing. Errors: no regular expression; one that matches no
 // float weight; a weight that both match; one to be trained that no gradient
-// can reach; no parameter that is left.
+// can reach, or that a pass has computed; no parameter that is left.
 absl::StatusOr<WeightRoles> Choose(const Program& program, WeightRoles roles,
                                    const ParameterChoice& choice,
                                    std::vector<std::string>* notes);

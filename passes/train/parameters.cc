@@ -149,7 +149,9 @@ class ParameterFinder {
       return "running statistics, as their names say";
     }
     if (!leads_[input.value]) return std::string(kNoGradient);
-    if (OnlyRotaryTable(input.value)) return "tables of rotary embedding";
+    if (OnlyRotaryTable(input.value)) {
+      return std::string(kRotaryTables);
+    }
     if (input.origin != nullptr && input.origin->made) {
       return "constants that passes have computed";
     }

@@ -32,6 +32,8 @@ struct WeightRoles {
   std::vector<UntrainedWeight> untrained;
 };
 
+// The reason of those that rotary ops alone read.
+inline constexpr std::string_view kRotaryTables = "tables of rotary embedding";
 // The reason of those that no gradient can reach.
 inline constexpr std::string_view kNoGradient =
     "nothing with a slope leads from them to a float output";

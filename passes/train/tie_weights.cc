@@ -286,6 +286,17 @@ absl::Status CheckTied(const Program& program, const Names& tie,
   return absl::OkStatus();
 }
 
+// Checks that some of the weights that stay apart would be one with another.
+absl::Status CheckUntied(const std::string& pattern, const Names& untie,
+                         const std::vector<Tie>& otherwise) {
+  bool any = std::any_of(otherwise.begin(), otherwise.end(), [&](Tie tie) {
+    return untie.Has(tie.later) || untie.Has(tie.earlier);
+  });
+  if (any) return absl::OkStatus();
+  return Invalid("untie: no parameter called {} is tied to another without it",
+                 pattern);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> TieWeights(
@@ -295,8 +306,12 @@ absl::StatusOr<std::vector<std::string>> TieWeights(
                          Names::Create(program, parameters, "tie", choice.tie));
   ASYRA_ASSIGN_OR_RETURN(
       Names untie, Names::Create(program, parameters, "untie", choice.untie));
-  std::vector<Tie> ties =
-      WeightTier(program, parameters, tie, std::move(untie)).Find();
+  std::vector<Tie> ties = WeightTier(program, parameters, tie, untie).Find();
+  if (!choice.untie.empty()) {
+    ASYRA_RETURN_IF_ERROR(
+        CheckUntied(choice.untie, untie,
+                    WeightTier(program, parameters, tie, Names()).Find()));
+  }
   ASYRA_RETURN_IF_ERROR(CheckTied(program, tie, parameters, ties));
   std::vector<std::string> lines;
   for (const auto& [later, earlier, transposed] : ties) {

@@ -25,7 +25,7 @@ struct TieChoice {
 // unless `choice` says otherwise; so do vectors and matrices of one scalar
 // everywhere. Gives a line for each tie. Errors: no regular expression; one
 // that matches none of the parameters; `tie` of weights that differ from all
-// others.
+// others; `untie` of weights none of which would be tied.
 absl::StatusOr<std::vector<std::string>> TieWeights(
     Program& program, const std::vector<Parameter>& parameters,
     const TieChoice& choice = {});

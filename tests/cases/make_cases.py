@@ -13,6 +13,7 @@ import zlib
 import attention_cases
 import family_cases
 import layer_cases
+import rotation_cases
 import scale_cases
 import tie_cases
 from case_model import CaseModel, write
@@ -22,8 +23,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def main():
   names = set(sys.argv[1:])
-  for module in [attention_cases, family_cases, layer_cases, scale_cases,
-                 tie_cases]:
+  for module in [attention_cases, family_cases, layer_cases, rotation_cases,
+                 scale_cases, tie_cases]:
     for name, make in module.CASES.items():
       name = name.replace("_", "-")
       if names and name not in names:

@@ -284,6 +284,11 @@ class IdleFlags(ToolTest):
     self.passes("asyra-sim", "sweep", TINY, "--grid", "tp=1,2",
                 "--tp-strategy", "sequence", "--search-steps", "9")
 
+  def test_experts_of_a_dense_model(self):
+    self.fails("expert_capacity is 100, the model has no mixture of experts",
+               "asyra-opt", LLAMA, "--dim", "batch=4",
+               "--dim", "seq=8", "--expert-capacity", "100")
+
   def test_program_files(self):
     local, ready = self.path("local.asyra"), self.path("ready.asyra")
     self.passes("asyra-opt", TINY, "--tp", "2", "--search-steps", "9", "-o",

@@ -1,6 +1,8 @@
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "executor/train/token_batches.h"
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
@@ -34,6 +36,45 @@ program @f(%ids: i64[2, 4], %at: i64[4],
   EXPECT_EQ(TokenLimit(program, program.FindValue("at")), 4);
   EXPECT_EQ(TokenLimit(program, program.FindValue("x")),
             std::numeric_limits<int64_t>::max());
+}
+
+// Labels go through a fusion and moves; those of rows are counted by the
+// program.
+TEST(ClassLimit, IsOfLabelsThatAreGiven) {
+  auto limit = [](std::string_view labels) {
+    return ClassLimit(ASYRA_VALUE(ParseProgram(fmt::format(R"(asyra 1 global
+
+program @f(%labels: i64[4, 4], %x: f32[4, 3, 9], %rows: f32[4, 4])
+    -> (f32[4, 3], f32[4]) {{
+  %one = constant() {{value=i64[](-100)}} : i64[]
+  %ignored = broadcast(%one) {{shape=[4, 4]}} : i64[4, 4]
+  %seen = less(%ignored, %labels) : bool[4, 4]
+  %counted = iota() {{shape=[4], dim=0, dtype=i64}} : i64[4]
+  {}
+  %other = cross_entropy(%rows, %counted) : f32[4]
+  return %loss, %other
+}}
+)",
+                                                           labels))));
+  };
+  constexpr char kMoved[] = R"(
+  %at = slice(%chosen) {dim=1, start=1, stop=4} : i64[4, 3]
+  %loss = cross_entropy(%x, %at) : f32[4, 3])";
+  for (const char* chosen :
+       {"%chosen = select(%seen, %labels, %ignored) : i64[4, 4]",
+        "%chosen = fusion(%seen, %labels, %ignored) {\n"
+        "  %3 = select(%0, %1, %2) : i64[4, 4]\n"
+        "  %4 = select(%0, %3, %2) : i64[4, 4]\n"
+        "  return %4\n} : i64[4, 4]"}) {
+    EXPECT_EQ(limit(absl::StrCat(chosen, kMoved)), 9) << chosen;
+  }
+  for (const char* chosen :
+       {"%chosen = select(%seen, %ignored, %ignored) : i64[4, 4]",
+        "%chosen = max(%labels, %ignored) : i64[4, 4]"}) {
+    EXPECT_EQ(limit(absl::StrCat(chosen, kMoved)),
+              std::numeric_limits<int64_t>::max())
+        << chosen;
+  }
 }
 
 }  // namespace

@@ -27,11 +27,6 @@ Tensor Uniform(const Type& type, double low, double high,
   return tensor;
 }
 
-// Float operands without gradient: angles follow from positions.
-bool IsConstantByNature(const OpDef& def, size_t operand) {
-  return def.name == "rotary" && operand > 0;
-}
-
 // The vjp of the case as a program from operands and result gradient to the
 // gradients of the float operands.
 Program GradientProgram(const ParsedCall& call, const Type& result) {
@@ -49,8 +44,7 @@ Program GradientProgram(const ParsedCall& call, const Type& result) {
       ASYRA_VALUE(call.def->vjp(builder, {call.attrs, operands, results, dys}));
   EXPECT_EQ(gradients.size(), operands.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
-    EXPECT_EQ(gradients[i] != kNoValue, IsFloat(call.operands[i].dtype) &&
-                                            !IsConstantByNature(*call.def, i))
+    EXPECT_EQ(gradients[i] != kNoValue, IsFloat(call.operands[i].dtype))
         << "operand " << i;
     if (gradients[i] == kNoValue) continue;
     EXPECT_EQ(builder.type(gradients[i]), call.operands[i]);
@@ -83,10 +77,7 @@ TEST_P(Gradient, GradientIsTheSlopeOfTheReference) {
   std::vector<Tensor> gradients = ASYRA_VALUE(Interpret(program, inputs));
   size_t next = 0;
   for (size_t i = 0; i < operands_.size(); ++i) {
-    if (!IsFloat(call_.operands[i].dtype) ||
-        IsConstantByNature(*call_.def, i)) {
-      continue;
-    }
+    if (!IsFloat(call_.operands[i].dtype)) continue;
     const Tensor& gradient = gradients[next++];
     Tensor slope(DType::kF64, gradient.shape());
     for (int64_t k = 0; k < slope.num_elements(); ++k) {

@@ -59,7 +59,8 @@ TEST(Pipeline, StageOfThePassIsChecked) {
 
 TEST(Pipeline, TextIsReadBack) {
   for (const Pipeline& pipeline :
-       {RaisePasses(), RaisePasses(150), ShardPasses(),
+       {RaisePasses(), RaisePasses({.expert_capacity_percent = 150}),
+        ShardPasses(),
         ShardPasses({.pins = "a.*=0@tp;b=whole", .propagate = true}),
         ShardPasses({.experts = "dp,sp", .tp_strategy = "sequence"}),
         DecomposePasses(true), FusePasses(true, "none"), StreamPasses(false),

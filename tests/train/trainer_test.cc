@@ -94,6 +94,25 @@ TEST(Resume, ACheckpointThatNobodyWaitsForIsComplete) {
   }
 }
 
+// A file has the name of the folder: the last rename fails.
+TEST(Resume, ACheckpointThatTheDestructorCannotCompleteIsSaid) {
+  for (const char* mesh : {"", kLargest}) {
+    ScratchFolder run("run");
+    ASYRA_CHECK_OK(
+        WriteFileAtomically(run.path() + "/step-00000000", {"a file"}));
+    testing::internal::CaptureStderr();
+    ASYRA_CHECK_OK(
+        OnTrainers(Programs(mesh), {},
+                   [&](Trainer& trainer, TokenBatches&) -> absl::Status {
+                     return trainer.Save(run.path());
+                   }));
+    std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(said, testing::MatchesRegex(
+                          "asyra: rank 0: a checkpoint in .*run.* is not "
+                          "complete: .*step-00000000: Not a directory\n"));
+  }
+}
+
 TEST(Save, ByOneRankAloneNamesTheCallAndTheOther) {
   ScratchFolder run("run");
   auto device = CreateCpuDevice({.threads_per_stream = 1});

@@ -1,5 +1,6 @@
 #include "passes/raise/raise_rotary.h"
 
+#include "ir/weight_origin.h"
 #include "ir/weights/weight_store.h"
 #include "tests/passes/transformed.h"
 
@@ -136,6 +137,28 @@ TEST(RaiseRotary, KnownTablesBecomeWeights) {
   EXPECT_EQ(OpCounts(after), "rotary 1, transpose 2");
   EXPECT_EQ(after.weights->size(), 2u);
   EXPECT_TRUE(SameMeaning(program, after, 3, 1e-5).ok());
+  // Users know the tensor of the file, and passes that it is none of theirs.
+  for (const Input& input : after.inputs) {
+    if (!IsWeight(input)) continue;
+    EXPECT_EQ(UserName(after, input), "freq");
+    EXPECT_TRUE(input.origin->made);
+  }
+}
+
+// Its tables are of no tensor of the file, and have names of their own.
+TEST(RaiseRotary, TablesOfConstantsAreNamedAsTheyAre) {
+  std::string text = Rotated(kTables, "f32[2,3,6,8]", kHeadsFirst);
+  text.replace(text.find("weight freq f32[1,4,1]"), 22,
+               "freq = constant() {value=f32[1,4,1](1, 0.3, 0.1, 0.03)}");
+  Program program = Transformed(RaiseRotary, text);
+  int tables = 0;
+  for (const Input& input : program.inputs) {
+    if (!IsWeight(input)) continue;
+    EXPECT_EQ(UserName(program, input), program.value_name(input.value));
+    EXPECT_TRUE(input.origin->made);
+    ++tables;
+  }
+  EXPECT_EQ(tables, 2);
 }
 
 // Pairs (2 i, 2 i + 1), as GPT-J and Cohere turn them; `table` makes cos "c"

@@ -10,6 +10,7 @@
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
 #include "ir/weights/weight_store.h"
+#include "passes/train/mark_params.h"
 #include "passes/train/parameter_choice.h"
 #include "tests/support/untyped.h"
 
@@ -543,6 +544,46 @@ TEST(Choose, RefusesWhatCannotBe) {
   EXPECT_EQ(ErrorOf(program, {.train = "b.w", .freeze = "b.*"}),
             "b.w: both train (b.w) and freeze (b.*) match it");
   EXPECT_NE(ErrorOf(program, {.freeze = "(a"}), "");
+}
+
+// Two halves of cos and sin that a pass has computed: of the file's
+// frequencies, or of none of its tensors.
+Program Rotation(std::string_view tensor) {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    in x f32[2,6,3,4]
+    weight w f32[4,4]
+    weight c.table f32[6,2]
+    weight s.table f32[6,2]
+    h = matmul(x, w)
+    y = rotary(h, c.table, s.table)
+    out y)"));
+  for (int i : {2, 3}) {
+    Input& input = program.inputs[i];
+    input.origin = std::make_shared<WeightOrigin>(
+        WeightOrigin{.tensor = tensor.empty() ? program.value_name(input.value)
+                                              : std::string(tensor),
+                     .shape = {6, 2},
+                     .made = true});
+  }
+  return program;
+}
+
+TEST(MarkParams, NamesTheTensorThatTablesAreComputedFrom) {
+  for (std::string_view tensor : {"inv_freq", ""}) {
+    Program program = Rotation(tensor);
+    PassContext context;
+    PassOptions options;
+    options.Set("train", std::string());
+    options.Set("freeze", std::string());
+    ASSERT_TRUE(MarkParams(program, options, context).value());
+    EXPECT_EQ(absl::StrJoin(context.remarks, "\n"),
+              tensor.empty()
+                  ? ""
+                  : "not trained: inv_freq (tables of rotary embedding)");
+  }
+  EXPECT_EQ(ErrorOf(Rotation("inv_freq"), {.train = "inv_freq"}),
+            "train: inv_freq: tables of rotary embedding, which are computed "
+            "before the step");
 }
 
 }  // namespace

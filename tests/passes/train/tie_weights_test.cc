@@ -150,6 +150,9 @@ TEST(TieWeights, AsUsersSay) {
               ElementsAre("second is first: one parameter",
                           "head is table: one parameter"));
   EXPECT_THAT(TiedCopies({.untie = "head"}), IsEmpty());
+  EXPECT_THAT(TiedCopies({.untie = ".*"}), IsEmpty());
+  EXPECT_THAT(TiedCopies({.tie = "first|second", .untie = "table"}),
+              ElementsAre("second is first: one parameter"));
 }
 
 TEST(TieWeights, RefusesNamesThatNothingHas) {
@@ -163,6 +166,12 @@ TEST(TieWeights, RefusesNamesThatNothingHas) {
             "tie: none of the 4 parameters is called third");
   EXPECT_EQ(error({.untie = "third"}),
             "untie: none of the 4 parameters is called third");
+  for (const char* apart : {"first", "first|second"}) {
+    EXPECT_EQ(error({.untie = apart}),
+              fmt::format(
+                  "untie: no parameter called {} is tied to another without it",
+                  apart));
+  }
   EXPECT_EQ(error({.tie = "first"}),
             "tie: no other parameter that it matches has the bytes of first");
 }
