@@ -1,6 +1,7 @@
 #include "ir/plans/plan_order.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -30,20 +31,21 @@ class Ordering {
 
   // The place of a buffer among those of its rank: its value, how many
   // summands it has, where it begins, and whose summands.
-  std::tuple<int, int, Shape, std::vector<int>> KeyOf(const PlanBuffer& buffer,
-                                                      int rank) const {
+  using BufferKey = std::tuple<int, int, Shape, RankSet>;
+
+  BufferKey KeyOf(const PlanBuffer& buffer, int rank) const {
     Shape start;
     for (int d = 0; d < buffer.box.rank(); ++d) {
       int64_t total = plan_.types[buffer.value].size(d);
       int64_t own = rank * (total / plan_.ranks);
       start.push_back((buffer.box.start[d] - own + total) % total);
     }
-    std::vector<int> summands;
+    RankSet summands = 0;  // from this rank on
     for (int k = 0; k < plan_.ranks; ++k) {
-      int from = (rank + k) % plan_.ranks;
-      if ((buffer.summands & OnlyRank(from)) != 0) summands.push_back(k);
+      bool has = (buffer.summands & OnlyRank((rank + k) % plan_.ranks)) != 0;
+      if (has) summands |= OnlyRank(k);
     }
-    return {buffer.value, static_cast<int>(summands.size()), start, summands};
+    return {buffer.value, std::popcount(summands), start, summands};
   }
 
   void OrderScratch() {
@@ -54,10 +56,13 @@ class Ordering {
       std::vector<PlanBuffer>& buffers = plan_.buffers[r];
       std::vector<int> order(buffers.size());
       std::iota(order.begin(), order.end(), 0);
+      std::vector<BufferKey> keys;
+      for (const PlanBuffer& buffer : buffers) {
+        keys.push_back(KeyOf(buffer, r));
+      }
       std::stable_sort(order.begin() + static_cast<ptrdiff_t>(values),
-                       order.end(), [&](int a, int b) {
-                         return KeyOf(buffers[a], r) < KeyOf(buffers[b], r);
-                       });
+                       order.end(),
+                       [&](int a, int b) { return keys[a] < keys[b]; });
       std::vector<PlanBuffer> ordered;
       number[r].resize(buffers.size());
       for (int index : order) {
@@ -134,6 +139,7 @@ class Ordering {
       std::vector<size_t> run;
       auto order = [&] {
         std::vector<PlanStep> ordered;
+        if (run.size() == 1) run.clear();
         for (size_t at : run) ordered.push_back(std::move(steps[at]));
         absl::c_stable_sort(ordered, [&](const auto& a, const auto& b) {
           return KeyOf(a, rank) < KeyOf(b, rank);
