@@ -164,7 +164,8 @@ class Report(ToolTest):
     self.assertEqual(back.count(plan), 1)
     self.assertIn("no op has a chunk plan",
                   self.passes("asyra-opt", "llama3-tiny", "--tp", "2",
-                              "--tiles", "1", "--print-chunk-plans"))
+                              "--tiles", "1", "--no-fuse",
+                              "--print-chunk-plans"))
     with open(path, "w") as file:
       file.write(plan.replace("post came", "post gone", 1))
     self.fails(f"form_overlaps: plan {path} fits none of 1 sites; %{site}",
