@@ -5,9 +5,9 @@
 namespace asyra {
 
 std::string_view ToString(AttrKind kind) {
-  constexpr std::string_view kNames[] = {"bool",   "int",    "float",
-                                         "string", "ints",   "axes",
-                                         "dtype",  "tensor", "body"};
+  constexpr std::string_view kNames[] = {"bool", "int",  "float", "string",
+                                         "ints", "axes", "dtype", "tensor",
+                                         "body", "plan"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -9,11 +9,13 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "ir/tensor.h"
 
 namespace asyra {
 
 struct Body;
+struct ChunkPlan;
 
 // A body (ir/body.h) as a value: shared by copies and never changed.
 class BodyRef {
@@ -27,10 +29,30 @@ class BodyRef {
   std::shared_ptr<const Body> body_;
 };
 
+// A chunk plan (ir/plans/chunk_plan.h) as a value, or none: shared by copies,
+// never changed, and proven by whoever made it (ProvenPlan,
+// ir/plans/verify_plan.h).
+class PlanRef {
+ public:
+  PlanRef() = default;
+  // Null: none.
+  const ChunkPlan* get() const { return plan_.get(); }
+  const ChunkPlan& operator*() const { return *plan_; }
+  const ChunkPlan* operator->() const { return plan_.get(); }
+  friend bool operator==(const PlanRef& a, const PlanRef& b);
+  friend absl::StatusOr<PlanRef> ProvenPlan(ChunkPlan plan);
+
+ private:
+  explicit PlanRef(std::shared_ptr<const ChunkPlan> plan)
+      : plan_(std::move(plan)) {}
+
+  std::shared_ptr<const ChunkPlan> plan_;
+};
+
 // The order is that of AttrKind.
 using Ints = std::vector<int64_t>;
 using AttrValue = std::variant<bool, int64_t, double, std::string, Ints,
-                               AxisList, DType, Tensor, BodyRef>;
+                               AxisList, DType, Tensor, BodyRef, PlanRef>;
 enum class AttrKind {
   kBool,
   kInt,
@@ -40,7 +62,8 @@ enum class AttrKind {
   kAxes,
   kDType,
   kTensor,
-  kBody
+  kBody,
+  kPlan
 };
 inline AttrKind KindOf(const AttrValue& value) {
   return static_cast<AttrKind>(value.index());

@@ -39,7 +39,13 @@ absl::StatusOr<AttrMap> CallParser::Attrs(const OpDef& def,
   bool has_body = !def.attrs.empty() && def.attrs[0].kind == AttrKind::kBody;
   if (has_body) {
     ASYRA_ASSIGN_OR_RETURN(Body body, ParseBody(def, operands));
-    attrs.Set(def.attrs[0].name, BodyRef(std::move(body)));
+    BodyRef ref(std::move(body));
+    attrs.Set(def.attrs[0].name, ref);
+    if (def.plan_form.parse != nullptr && lexer_.TryWord("plan")) {
+      ASYRA_ASSIGN_OR_RETURN(
+          PlanRef plan, def.plan_form.parse(*ref, operands, mesh_, &lexer_));
+      attrs.Set("plan", std::move(plan));
+    }
   }
   if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
     do {
@@ -165,6 +171,11 @@ absl::Status CallParser::ParseNamedAttr(const OpDef& def, AttrMap* attrs) {
                                             def.name, name.text));
   }
   ASYRA_RETURN_IF_ERROR(Expect("="));
+  if (known->kind == AttrKind::kPlan) {
+    return lexer_.ErrorAt(name, fmt::format("{}: the plan comes behind the "
+                                            "body: plan {{ ... }}",
+                                            def.name));
+  }
   ASYRA_ASSIGN_OR_RETURN(AttrValue value, known->words.empty()
                                               ? ParseAttr(known->kind)
                                               : ParseWord());

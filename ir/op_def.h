@@ -17,6 +17,7 @@
 namespace asyra {
 
 class Builder;
+class Lexer;
 struct OpDef;
 using ValueId = int32_t;
 
@@ -94,6 +95,17 @@ struct OperandDef {
   // kVariadic is the last and stands for one or more; kOptional ones are
   // trailing and may be left out.
   enum Arity : uint8_t { kOne, kOptional, kVariadic } arity = kOne;
+};
+
+// The text of a chunk plan, "plan { ... }" behind the body of an op.
+struct PlanForm {
+  // Parses what comes behind the word, for a body over these operands. Errors
+  // name line and column.
+  absl::StatusOr<PlanRef> (*parse)(const Body& body,
+                                   absl::Span<const Type> operands,
+                                   const Mesh& mesh, Lexer* lexer) = nullptr;
+  // Returns the lines between the braces.
+  std::vector<std::string> (*print)(const ChunkPlan& plan) = nullptr;
 };
 
 struct AttrDef {
@@ -222,6 +234,8 @@ struct OpDef {
   // The body has collectives (ir/overlap.h): all members of their groups run it
   // together.
   bool body_communicates = false;
+  // The text of the attribute `plan`, where there is one.
+  PlanForm plan_form = {};
 };
 
 // Computed once before the first step and kept: constants.

@@ -44,6 +44,9 @@ struct AttrPrinter {
   std::string operator()(const BodyRef& value) const {
     return "{" + BodyOutline(*value) + "}";
   }
+  std::string operator()(const PlanRef& value) const {
+    return value.get() == nullptr ? "no plan" : "a plan";
+  }
 };
 
 // The separator of the statements of a body, and its end; how long lists are.
@@ -82,6 +85,21 @@ std::string PrintBody(const Body& body, absl::Span<const Type> operands,
                             layout.end);
 }
 
+// Prints the lines of a plan, the lines between braces.
+std::string PrintPlanLines(std::vector<std::string> lines,
+                           const Layout& layout) {
+  if (lines.size() > layout.most) {
+    return fmt::format(" plan {{{} lines}}", lines.size());
+  }
+  bool one_line = layout.begin.empty();
+  if (one_line) {
+    for (std::string& line : lines) line.erase(0, line.find_first_not_of(' '));
+  }
+  return fmt::format(" plan {{{}{}{}}}", layout.begin,
+                     fmt::join(lines, one_line ? " " : layout.next),
+                     layout.end);
+}
+
 std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
                        absl::Span<const Type> operands, const Mesh& mesh,
                        const Layout& layout) {
@@ -91,6 +109,10 @@ std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
     if (value == nullptr || attr.default_value == *value) return;
     if (const BodyRef* body = std::get_if<BodyRef>(value)) {
       body_text = " {" + PrintBody(**body, operands, mesh, layout) + "}";
+      return;
+    }
+    if (const PlanRef* plan = std::get_if<PlanRef>(value)) {
+      body_text += PrintPlanLines(def.plan_form.print(**plan), layout);
       return;
     }
     if (!text.empty()) text += ", ";

@@ -100,7 +100,8 @@ absl::StatusOr<AttrValue> ValueParser::ParseAttr(AttrKind kind) {
       return AttrValue(std::move(tensor));
     }
     case AttrKind::kBody:
-      break;  // is without a name: Attrs
+    case AttrKind::kPlan:
+      break;  // are without a name: Attrs
   }
   return lexer_.Error("unknown kind of attribute");
 }

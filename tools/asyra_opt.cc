@@ -18,6 +18,7 @@
 #include "tools/idle_flags.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
+#include "tools/report/chunk_plans.h"
 #include "tools/report/report.h"
 #include "tools/report/schedule_report.h"
 #include "tools/run_tool.h"
@@ -33,6 +34,7 @@ struct Flags {
   std::string output;
   std::string report = "text";
   bool print_plan = false, ablation = false, verbose = false;
+  bool print_chunk_plans = false;
   std::string trace, html;
   bool train = false;
   TrainOptions train_options;
@@ -158,6 +160,9 @@ absl::Status Run(const Flags& given) {
   if (flags.verbose && flags.report == "json") {
     return Invalid("--verbose has no effect with --report json");
   }
+  if (flags.print_chunk_plans && flags.report == "json") {
+    return Invalid("--print-chunk-plans has no effect with --report json");
+  }
   std::optional<BatchesReport> batches;
   ASYRA_ASSIGN_OR_RETURN(
       CompiledModel result,
@@ -181,6 +186,7 @@ absl::Status Run(const Flags& given) {
                            : TextReport(flags.compile, result, steps, options);
   Progress::Erase();
   PrintText(report);
+  if (flags.print_chunk_plans) PrintText(ChunkPlansText(result.program));
   return steps.has_value() ? CheckCapacity(steps->after, batches)
                            : absl::OkStatus();
 }
@@ -215,6 +221,9 @@ int main(int argc, char** argv) {
   app.add_flag("--print-plan", flags.print_plan,
                "prints how weights and layers are sharded, and what each "
                "collective moves");
+  app.add_flag("--print-chunk-plans", flags.print_chunk_plans,
+               "prints the steps of each rank in the ops that --overlap forms: "
+               "a plan to edit, for --passes form_overlaps{plan=FILE}");
   app.add_flag("--ablation", flags.ablation,
                "prints the gain of tiling, reordering and bucketing, one after "
                "the other");

@@ -115,7 +115,7 @@ tsan() {
 # What a fuzzer starts from: small files of the tree.
 seeds_for() {
   case $1 in
-    asyra_text_fuzz) find tests/fixtures -name '*.asyra' -size -64k ;;
+    asyra_text_fuzz) find tests/fixtures tests/fuzz -name '*.asyra' -size -64k ;;
     asyra_onnx_fuzz) find models tests/fuzz -name '*.onnx' -size -64k ;;
   esac
 }

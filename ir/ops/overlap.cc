@@ -5,6 +5,7 @@
 #include "ir/ops/op_list.h"
 #include "ir/plans/fused_reduction.h"
 #include "ir/plans/overlap_shape.h"
+#include "ir/plans/plan_text.h"
 #include "ir/support/status.h"
 
 namespace asyra::ops {
@@ -95,6 +96,14 @@ bool ResultInPlace(const OpCall& call, int operand, int result) {
          last.def->collective == CollectiveKind::kNone;
 }
 
+absl::StatusOr<PlanRef> ParsePlanOf(const Body& body,
+                                    absl::Span<const Type> operands,
+                                    const Mesh& mesh, Lexer* lexer) {
+  absl::StatusOr<GroupBody> group = GroupBodyOf(body, operands, mesh);
+  if (!group.ok()) return lexer->Error(MessageOf(group.status()));
+  return ParsePlan(*group, lexer);
+}
+
 // Shapes that ops repeat, where the op has these results.
 void Resize(AttrMap* attrs, absl::Span<const Type> results) {
   Body body = BodyIn(*attrs);
@@ -128,6 +137,16 @@ std::vector<OpDef> OverlapOps() {
              "%3 = matmul(%2, %1) : f32[8,8@a] "
              "return %3}",
              -3, 3, "(a=2, b=2)"},
+            {"overlap(f32[8@a,6], f32[6,8@a]) {"
+             "%2 = all_gather(%0) {dim=0, axes=a} : f32[8,6] "
+             "%3 = matmul(%2, %1) : f32[8,8@a] "
+             "return %3} plan {queues compute, copy 0 rank r: "
+             "on compute: post ready to copy 0 of r+1; "
+             "piece %3[#r, #r] from %0, %1; "
+             "await came from copy 0 of r+1; piece %3[#r+1, #r] "
+             "on copy 0: await ready from compute of r+1; "
+             "put %0[#r, :] to %2 of r+1; post came to compute of r+1}",
+             -3, 3, "(a=2, b=2)"},
             {"overlap(f32[8@(b,a),6], f32[6,8@a], f32[6,4]) {"
              "%3 = all_gather(%0) {dim=0, axes=a} : f32[8@b,6] "
              "%4 = matmul(%3, %1) : f32[8@b,8@a] "
@@ -155,7 +174,8 @@ std::vector<OpDef> OverlapOps() {
              -3, 3, "(a=2, b=2)"}},
        .in_place = true,
        .result_in_place = ResultInPlace,
-       .body_communicates = true},
+       .body_communicates = true,
+       .plan_form = {.parse = ParsePlanOf, .print = PlanLines}},
   };
 }
 

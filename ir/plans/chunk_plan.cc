@@ -102,6 +102,11 @@ int64_t FirstElement(const Box& what, const Box& box) {
   return FirstElement(what, box, StridesOf(box));
 }
 
+bool operator==(const PlanRef& a, const PlanRef& b) {
+  if (a.get() == b.get()) return true;
+  return a.get() != nullptr && b.get() != nullptr && *a == *b;
+}
+
 Box BoxOf(const Type& type, int rank, int ranks) {
   Box box;
   for (const Dim& dim : type.dims) {
@@ -172,13 +177,21 @@ PieceCall::PieceCall(const ChunkPlan& plan, const PlanStep& piece)
             operands_,
             {&result_, 1}} {}
 
+namespace {
+
+std::string QueueName(const ChunkPlan& plan, int queue) {
+  bool is_there = queue >= 0 && queue < static_cast<int>(plan.queues.size());
+  return is_there ? plan.queues[queue].name : "no queue";
+}
+
+}  // namespace
+
 std::string Describe(const ChunkPlan& plan, int rank, int step) {
   const PlanStep& s = plan.steps[rank][step];
-  bool has_queue =
-      s.queue >= 0 && s.queue < static_cast<int>(plan.queues.size());
-  std::string text =
-      fmt::format("rank {}, step {}, on {}: ", rank, step,
-                  has_queue ? plan.queues[s.queue].name : "no queue");
+  std::string place =
+      s.line == 0 ? "" : fmt::format(" (line {}, column {})", s.line, s.column);
+  std::string text = fmt::format("rank {}, step {}{}, on {}: ", rank, step,
+                                 place, QueueName(plan, s.queue));
   auto region = [&](const PlanRegion& r) {
     std::string where =
         r.rank == rank ? "" : fmt::format(" of rank {}", r.rank);
@@ -189,8 +202,9 @@ std::string Describe(const ChunkPlan& plan, int rank, int step) {
       return std::string("no signal");
     }
     const PlanSignal& its = plan.signals[s.signal];
-    return fmt::format("signal {} of rank {} to rank {}", s.count,
-                       its.from_rank, its.to_rank);
+    return fmt::format("{} {} from {} of rank {} to {} of rank {}", its.name,
+                       s.count, QueueName(plan, its.from_queue), its.from_rank,
+                       QueueName(plan, its.to_queue), its.to_rank);
   };
   bool has_op = s.op >= 0 && s.op < static_cast<int>(plan.body.ops.size());
   switch (s.kind) {

@@ -67,12 +67,16 @@ struct PlanBuffer {
   Box box;
   RankSet summands = 0;  // of all ranks: the value itself
   int64_t offset = -1;   // of scratch: bytes into the workspace
+
+  friend bool operator==(const PlanBuffer&, const PlanBuffer&) = default;
 };
 
 struct PlanRegion {
   int rank = 0;
   int buffer = 0;  // of that rank
   Box box;
+
+  friend bool operator==(const PlanRegion&, const PlanRegion&) = default;
 };
 
 struct PlanStep {
@@ -91,6 +95,14 @@ struct PlanStep {
   PlanRegion write;
   int signal = -1;
   int count = 0;
+  // The place in the text that is being read; 0: in none. Not compared.
+  int line = 0, column = 0;
+
+  friend bool operator==(const PlanStep& a, const PlanStep& b) {
+    return a.kind == b.kind && a.queue == b.queue && a.op == b.op &&
+           a.reads == b.reads && a.write == b.write && a.signal == b.signal &&
+           a.count == b.count;
+  }
 };
 
 // From one queue to another. One poster each: a count means a place in the
@@ -98,11 +110,16 @@ struct PlanStep {
 struct PlanSignal {
   int from_rank = 0, from_queue = 0;
   int to_rank = 0, to_queue = 0;
+  std::string name = "signal";  // tells apart those between the same queues
+
+  friend bool operator==(const PlanSignal&, const PlanSignal&) = default;
 };
 
 struct PlanQueue {
   std::string name;
   bool computes = false;  // else it copies
+
+  friend bool operator==(const PlanQueue&, const PlanQueue&) = default;
 };
 
 struct ChunkPlan {
@@ -117,6 +134,8 @@ struct ChunkPlan {
   // order in which it runs them.
   std::vector<std::vector<PlanStep>> steps;
   int64_t workspace_bytes = 0;  // of each rank
+
+  friend bool operator==(const ChunkPlan&, const ChunkPlan&) = default;
 
   const PlanBuffer& buffer(const PlanRegion& region) const {
     return buffers[region.rank][region.buffer];

@@ -52,6 +52,16 @@ void SetPlanShape(const PlanShape& shape, AttrMap* attrs) {
   attrs->Set("groups", Ints(shape.groups.begin(), shape.groups.end()));
   attrs->Set("inner", shape.inner);
   attrs->Set("sums_in_pieces", shape.sums_in_pieces);
+  attrs->Set("plan", PlanRef());
+}
+
+void SetPlan(PlanRef plan, AttrMap* attrs) {
+  SetPlanShape(PlanShape(), attrs);
+  attrs->Set("plan", std::move(plan));
+}
+
+bool HasOwnPlan(const AttrMap& attrs) {
+  return attrs.Get<PlanRef>("plan").get() != nullptr;
 }
 
 std::vector<AttrDef> PlanShapeAttrs() {
@@ -82,8 +92,42 @@ std::vector<AttrDef> PlanShapeAttrs() {
                "reduction and the rows computed from it, in one kernel without "
                "pieces",
                kForms),
+      {"plan", AttrKind::kPlan,
+       "the steps of each rank, in the place of order, parts, groups, route, "
+       "inner and sums_in_pieces",
+       PlanRef()},
   };
 }
+
+namespace {
+
+// Over the axis of the group, "ranks".
+std::string TypeText(const Type& type, int ranks) {
+  absl::StatusOr<Mesh> mesh = Mesh::Create({{"ranks", ranks}});
+  ASYRA_CHECK(mesh.ok());
+  return ToString(type, *mesh);
+}
+
+// Checks whether a plan that is written out is one of this body.
+absl::Status CheckPlanIsOf(const ChunkPlan& plan, const GroupBody& body) {
+  if (plan.ranks != body.ranks) {
+    return Invalid("its plan is of {} ranks, the group has {}", plan.ranks,
+                   body.ranks);
+  }
+  if (!(plan.body == body.body)) {
+    return Invalid("its plan is of another body: {}, not {}",
+                   BodyOutline(plan.body), BodyOutline(body.body));
+  }
+  for (size_t v = 0; v < body.types.size(); ++v) {
+    const Type &its = plan.types[v], &type = body.types[v];
+    if (its == type) continue;
+    return Invalid("its plan has {} for %{} of the body, which is {}",
+                   TypeText(its, body.ranks), v, TypeText(type, body.ranks));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
                                          absl::Span<const Type> operands,
@@ -91,14 +135,17 @@ absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
   if (IsOneKernel(attrs)) return Invalid("one kernel has no chunk plan");
   ASYRA_ASSIGN_OR_RETURN(
       GroupBody body, GroupBodyOf(*attrs.Get<BodyRef>("body"), operands, mesh));
-  return MakePlan(body, PlanShapeOf(attrs));
+  if (!HasOwnPlan(attrs)) return MakePlan(body, PlanShapeOf(attrs));
+  const ChunkPlan& plan = *attrs.Get<PlanRef>("plan");
+  ASYRA_RETURN_IF_ERROR(CheckPlanIsOf(plan, body));
+  return plan;
 }
 
 absl::StatusOr<ChunkPlan> PlanOf(const AttrMap& attrs,
                                  absl::Span<const Type> operands,
                                  const Mesh& mesh) {
   ASYRA_ASSIGN_OR_RETURN(ChunkPlan plan, UnprovenPlanOf(attrs, operands, mesh));
-  ASYRA_RETURN_IF_ERROR(VerifyPlan(plan));
+  if (!HasOwnPlan(attrs)) ASYRA_RETURN_IF_ERROR(VerifyPlan(plan));
   return plan;
 }
 
@@ -106,15 +153,21 @@ absl::Status CheckPlanOf(const AttrMap& attrs, absl::Span<const Type> operands,
                          const Mesh& mesh) {
   const Body& ops = *attrs.Get<BodyRef>("body");
   if (IsOneKernel(attrs)) {
-    if (!(PlanShapeOf(attrs) == PlanShape())) {
+    if (!(PlanShapeOf(attrs) == PlanShape()) || HasOwnPlan(attrs)) {
       return Invalid(
-          "form one_kernel has no pieces: order, route, parts, groups, inner "
-          "and sums_in_pieces stay as they are");
+          "form one_kernel has no pieces: order, route, parts, groups, inner, "
+          "sums_in_pieces and plan stay as they are");
     }
     return FusedReductionOf(ops, operands, mesh).status();
   }
   ASYRA_ASSIGN_OR_RETURN(GroupBody body, GroupBodyOf(ops, operands, mesh));
-  return CheckPlanShape(body, PlanShapeOf(attrs));
+  if (!HasOwnPlan(attrs)) return CheckPlanShape(body, PlanShapeOf(attrs));
+  if (!(PlanShapeOf(attrs) == PlanShape())) {
+    return Invalid(
+        "its plan is written out: order, route, parts, groups, inner and "
+        "sums_in_pieces stay as they are");
+  }
+  return CheckPlanIsOf(*attrs.Get<PlanRef>("plan"), body);
 }
 
 }  // namespace asyra

@@ -10,6 +10,35 @@
 
 namespace asyra {
 
+PlanBuffer BufferOfValue(const GroupBody& group, int value, int rank) {
+  const Body& body = group.body;
+  PlanBuffer buffer;
+  auto result = absl::c_find(body.results, value);
+  if (value < body.num_operands) {
+    buffer.role = PlanBuffer::kOperand;
+    buffer.index = value;
+  } else if (result != body.results.end()) {
+    buffer.role = PlanBuffer::kResult;
+    buffer.index = static_cast<int>(result - body.results.begin());
+  }
+  buffer.value = value;
+  buffer.box = BoxOf(group.types[value], rank, group.ranks);
+  buffer.summands = group.types[value].partial.empty() ? AllRanks(group.ranks)
+                                                       : OnlyRank(rank);
+  return buffer;
+}
+
+int AddPlanBuffer(int rank, PlanBuffer buffer, int64_t* used, ChunkPlan* plan) {
+  std::vector<PlanBuffer>& buffers = plan->buffers[rank];
+  if (buffer.role == PlanBuffer::kScratch && buffer.offset < 0) {
+    buffer.offset = *used;
+    *used += RoundUp(BytesOf(*plan, buffer), kWorkspaceAlignment);
+    plan->workspace_bytes = std::max(plan->workspace_bytes, *used);
+  }
+  buffers.push_back(std::move(buffer));
+  return static_cast<int>(buffers.size()) - 1;
+}
+
 PlanBuilder::PlanBuilder(const GroupBody& group, const PlanShape& shape,
                          const PlanWalk& walk)
     : group_(group), shape_(shape), walk_(walk) {
@@ -36,33 +65,14 @@ int PlanBuilder::CopyQueues() const {
 
 void PlanBuilder::MakeBuffers(int rank) {
   for (int v = 0; v < body().num_values(); ++v) {
-    PlanBuffer buffer;
-    auto result = absl::c_find(body().results, v);
-    if (v < body().num_operands) {
-      buffer.role = PlanBuffer::kOperand;
-      buffer.index = v;
-    } else if (result != body().results.end()) {
-      buffer.role = PlanBuffer::kResult;
-      buffer.index = static_cast<int>(result - body().results.begin());
-    }
-    buffer.value = v;
-    buffer.box = BoxOf(v, rank);
-    buffer.summands =
-        group_.types[v].partial.empty() ? AllRanks(ranks()) : OnlyRank(rank);
-    buffer_of_[rank][v] = AddBuffer(rank, buffer);
+    buffer_of_[rank][v] = AddBuffer(rank, BufferOfValue(group_, v, rank));
   }
 }
 
 int PlanBuilder::AddBuffer(int rank, PlanBuffer buffer) {
-  std::vector<PlanBuffer>& buffers = plan_.buffers[rank];
-  if (buffer.role == PlanBuffer::kScratch && buffer.offset < 0) {
-    buffer.offset = used_[rank];
-    used_[rank] += RoundUp(BytesOf(plan_, buffer), kWorkspaceAlignment);
-    plan_.workspace_bytes = std::max(plan_.workspace_bytes, used_[rank]);
-  }
-  buffers.push_back(std::move(buffer));
-  arrivals_[rank].resize(buffers.size());
-  return static_cast<int>(buffers.size()) - 1;
+  int made = AddPlanBuffer(rank, std::move(buffer), &used_[rank], &plan_);
+  arrivals_[rank].resize(plan_.buffers[rank].size());
+  return made;
 }
 
 int PlanBuilder::SignalOf(int from, int from_queue, int to, int to_queue,
@@ -71,7 +81,8 @@ int PlanBuilder::SignalOf(int from, int from_queue, int to, int to_queue,
       signal_of_.try_emplace({from, from_queue, to, to_queue, use},
                              static_cast<int>(plan_.signals.size()));
   if (added) {
-    plan_.signals.push_back({from, from_queue, to, to_queue});
+    constexpr const char* kNames[] = {"ready", "done", "came", "read"};
+    plan_.signals.push_back({from, from_queue, to, to_queue, kNames[use]});
     posted_.push_back(0);
     awaited_.push_back(0);
   }

@@ -17,6 +17,13 @@
 
 namespace asyra {
 
+// The buffer in which a rank has its part of a value of the body: what each
+// rank's buffers begin with, one for each value in order.
+PlanBuffer BufferOfValue(const GroupBody& group, int value, int rank);
+// Adds a buffer to those of a rank and returns its number. Scratch without an
+// offset is put behind the bytes that are `used`.
+int AddPlanBuffer(int rank, PlanBuffer buffer, int64_t* used, ChunkPlan* plan);
+
 class PlanBuilder {
  public:
   static constexpr int kComputeQueue = 0;

@@ -103,7 +103,10 @@ void OrderOfIssue(ChunkPlan* plan) {
     const std::vector<End>& ends = clock.ends(r);
     std::vector<int> order(ends.size());
     std::iota(order.begin(), order.end(), 0);
-    absl::c_stable_sort(order, [&](int a, int b) { return ends[a] < ends[b]; });
+    absl::c_stable_sort(order, [&](int a, int b) {
+      return std::pair(ends[a], plan->steps[r][a].queue) <
+             std::pair(ends[b], plan->steps[r][b].queue);
+    });
     std::vector<PlanStep> steps;
     for (int index : order) steps.push_back(std::move(plan->steps[r][index]));
     plan->steps[r] = std::move(steps);

@@ -12,7 +12,8 @@
 namespace asyra {
 
 // Orders the steps of each rank so, for a device that takes as long for its
-// pieces in all as for its copies; steps of a queue keep their order. Nothing
+// pieces in all as for its copies; steps of a queue keep their order, and of
+// steps that end together those of the first queue come first. Nothing
 // changes if the plan cannot run.
 void OrderOfIssue(ChunkPlan* plan);
 

@@ -6,6 +6,7 @@
 #include "ir/plans/plan_builder.h"
 #include "ir/plans/plan_issue.h"
 #include "ir/plans/plan_moves.h"
+#include "ir/plans/plan_order.h"
 #include "ir/plans/plan_sums.h"
 #include "ir/plans/plan_walk.h"
 #include "ir/support/status.h"
@@ -327,6 +328,7 @@ absl::StatusOr<ChunkPlan> MakePlan(const GroupBody& body,
   ASYRA_ASSIGN_OR_RETURN(PlanWalk walk, FindWalk(body, shape.parts));
   ASYRA_RETURN_IF_ERROR(ChunkOrder(body, shape, walk).Check());
   ChunkPlan plan = PlanMaker(body, shape, walk).Make();
+  OrderAlike(&plan);
   OrderOfIssue(&plan);
   return plan;
 }

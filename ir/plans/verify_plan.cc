@@ -123,4 +123,12 @@ absl::Status VerifyPlan(const ChunkPlan& plan,
   return clocks.CheckRepeats();
 }
 
+absl::StatusOr<PlanRef> ProvenPlan(ChunkPlan plan) {
+  ASYRA_RETURN_IF_ERROR(VerifyPlan(plan));
+  for (std::vector<PlanStep>& steps : plan.steps) {
+    for (PlanStep& step : steps) step.line = step.column = 0;
+  }
+  return PlanRef(std::make_shared<const ChunkPlan>(std::move(plan)));
+}
+
 }  // namespace asyra

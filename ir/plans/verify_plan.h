@@ -20,6 +20,8 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ir/attr.h"
 #include "ir/plans/chunk_plan.h"
 
 namespace asyra {
@@ -35,5 +37,9 @@ struct VerifyPlanOptions {
 // The error names rank and step.
 absl::Status VerifyPlan(const ChunkPlan& plan,
                         const VerifyPlanOptions& options = {});
+
+// The plan as an attribute, if VerifyPlan accepts it. The places of its steps
+// in a text are only in errors.
+absl::StatusOr<PlanRef> ProvenPlan(ChunkPlan plan);
 
 }  // namespace asyra

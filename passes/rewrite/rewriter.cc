@@ -26,6 +26,9 @@ struct HashValue {
   size_t operator()(const BodyRef& value) const {
     return absl::HashOf(BodyOutline(*value));
   }
+  size_t operator()(const PlanRef& value) const {
+    return absl::HashOf(value.get() == nullptr);
+  }
   template <typename T>
   size_t operator()(const T& value) const {
     return absl::HashOf(value);

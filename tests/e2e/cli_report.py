@@ -5,6 +5,7 @@ Part of cli_test.py.
 
 import json
 import os
+import re
 
 from tool_test import DIMS, LLAMA, ToolTest, run
 
@@ -142,6 +143,33 @@ class Report(ToolTest):
                  "--print-after", "tile")
     said = result.stderr
     self.assertIn("// candidate: 2 tiles along the batch\n// after tile", said)
+
+  def test_a_chunk_plan_goes_back_from_a_file(self):
+    passes = ("canonicalize, raise_norm, raise_activation, raise_rotary, "
+              "raise_attention, plan_sharding{tp_strategy=sequence}, partition, "
+              "schedule{tiles=1, closed=fuse_reductions}, form_overlaps{%s}, "
+              "plan_memory")
+    args = ["asyra-opt", "llama3-tiny", "--tp", "2", "--print-chunk-plans",
+            "--passes"]
+    text = self.passes(*args, passes % "always=true")
+    plans = re.findall(r"^// %(\S+?),? .*\n(plan \{\n(?:.*\n)*?\}\n)", text,
+                       re.M)
+    self.assertGreater(len(plans), 1)
+    site, plan = plans[0]
+    path = self.path("own.plan")
+    with open(path, "w") as file:
+      file.write(plan)
+    back = self.passes(*args, passes % f"plan={path}, site={site}")
+    self.assertIn(f"// %{site}", back)
+    self.assertEqual(back.count(plan), 1)
+    self.assertIn("no op has a chunk plan",
+                  self.passes("asyra-opt", "llama3-tiny", "--tp", "2",
+                              "--tiles", "1", "--no-fuse",
+                              "--print-chunk-plans"))
+    with open(path, "w") as file:
+      file.write(plan.replace("post came", "post gone", 1))
+    self.fails(f"form_overlaps: plan {path} fits none of 1 sites; %{site}",
+               *args, passes % f"plan={path}, site={site}")
 
   def test_the_plan_is_printed_layer_by_layer(self):
     args = ["asyra-opt", "llama3-8b", "--tp", "4", "--tiles", "1",

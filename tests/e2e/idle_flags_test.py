@@ -176,6 +176,7 @@ OWN = {
     "asyra-opt": ({
         "--verbose": [(["--report", "json"], "with --report json")],
         "--ablation": [(["--passes", "canonicalize"], "--passes do what")],
+        "--print-chunk-plans": [(["--report", "json"], "with --report json")],
         "--print-plan": [(["--passes", "canonicalize"], "is not sharded")],
         "--trace": [(["--passes", "canonicalize"], "is not simulated")],
         "--html": [(["--passes", "canonicalize"], "is not simulated")],

@@ -6,10 +6,12 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/trace.h"
 #include "ir/plans/plan_interpreter.h"
+#include "ir/plans/plan_text.h"
 #include "ir/support/status.h"
 #include "tests/executor/plan_programs.h"
 #include "tests/executor/ranks.h"
 #include "tests/ir/op_case.h"
+#include "tests/ir/plans/ring_both_ways.h"
 #include "tests/support/forwarding.h"
 #include "tests/support/sanitized.h"
 
@@ -178,6 +180,27 @@ TEST(PlanRunProfile, QueuesAreTimed) {
     EXPECT_NE(trace.find("overlap: copy 0"), std::string::npos);
     EXPECT_NE(trace.find("\"copy\": true"), std::string::npos);
   }
+}
+
+// A plan that is written by hand is carried out as it is: on its own queues.
+TEST(PlanRunProfile, AWrittenPlanIsCarriedOut) {
+  PlanCase c = RingCase();
+  Program program = ProgramOf(c, {{PlanShape{}}});
+  SetPlan(ASYRA_VALUE(ParsePlan(kRingBothWays, c.Group())),
+          &program.ops.back().attrs);
+  std::vector<Tensor> whole = WholeOperands(c, 1);
+  RunResult got = ASYRA_VALUE(RunOnCpu(program, whole,
+                                       {.executor = {.profile = true},
+                                        .inject_jitter_us = kJitterUs,
+                                        .repeat = 3}));
+  EXPECT_TRUE(SameBytes(got.outputs[0], Meaning(c, whole)[0]));
+  std::map<std::string, int> runs;
+  ASSERT_EQ(got.profile.size(), 1u);
+  for (const PartTime& part : got.profile[0].parts) {
+    if (!part.name.starts_with("packing for ")) ++runs[part.queue];
+  }
+  std::map<std::string, int> want = {{"compute", 7}, {"up", 3}, {"down", 3}};
+  EXPECT_EQ(runs, want);
 }
 
 // Without a profile nothing is recorded.

@@ -3,6 +3,7 @@
 #include "ir/verify/verifier.h"
 #include "tests/ir/one_op.h"
 #include "tests/ir/plans/plan_case.h"
+#include "tests/ir/plans/planted_bug.h"
 
 namespace asyra {
 namespace {
@@ -98,6 +99,100 @@ TEST(OverlapText, LongBodiesRoundTrip) {
       EXPECT_EQ(parsed.ops[1].results.size(), c.body.results.size());
     }
   }
+}
+
+Program PlannedProgram() {
+  return ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+mesh (tp=2)
+program @planned(%x: f32[8@tp, 4], %w: f32[4, 6@tp]) -> (f32[8, 6@tp]) {
+  %y = overlap(%x, %w) {
+    %2 = all_gather(%0) {dim=0, axes=tp} : f32[8, 4]
+    %3 = matmul(%2, %1) : f32[8, 6@tp]
+    return %3
+  } plan {
+    queues compute, copy 0
+    rank r:
+      on compute: post ready to copy 0 of r+1; piece %3[#r, #r] from %0, %1;
+        await came from copy 0 of r+1; piece %3[#r+1, #r]
+      on copy 0: await ready from compute of r+1; put %0[#r, :] to %2 of r+1;
+        post came to compute of r+1
+  } : f32[8, 6@tp]
+  return %y
+}
+)"));
+}
+
+TEST(OverlapText, APlanIsPartOfTheProgram) {
+  Program program = PlannedProgram();
+  EXPECT_EQ(Verify(program), absl::OkStatus());
+  ExpectTextRoundTrip(program);
+  const Op& op = program.ops[0];
+  ASSERT_TRUE(HasOwnPlan(op.attrs));
+  ChunkPlan plan =
+      ASYRA_VALUE(PlanOf(op.attrs, program.OperandTypes(op), program.mesh));
+  EXPECT_TRUE(plan == *op.attrs.Get<PlanRef>("plan"));
+  Program again = ASYRA_VALUE(ParseProgram(ToString(program)));
+  EXPECT_EQ(again.ops[0].attrs, op.attrs);
+  // On one line, as tables of measured costs have it.
+  std::string line =
+      "overlap(f32[8@tp,4], f32[4,6@tp])" +
+      AttrsToString(*op.def, op.attrs, program.OperandTypes(op), program.mesh);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_EQ(ASYRA_VALUE(ParseCall(line, program.mesh)).attrs, op.attrs);
+  // Choices of a template put it aside, and the other way round.
+  AttrMap attrs = op.attrs;
+  SetPlanShape({.parts = 2}, &attrs);
+  EXPECT_FALSE(HasOwnPlan(attrs));
+  EXPECT_FALSE(attrs == op.attrs);
+  SetPlan(op.attrs.Get<PlanRef>("plan"), &attrs);
+  EXPECT_EQ(attrs, op.attrs);
+}
+
+TEST(OverlapText, APlanOfAnotherOpIsRefused) {
+  Program program = PlannedProgram();
+  auto error = [&](const Program& changed) {
+    absl::Status status = Verify(changed);
+    return std::string(MessageOf(status));
+  };
+  Program rows = program;
+  for (ValueId value : {rows.inputs[0].value, rows.ops[0].results[0]}) {
+    rows.values[value].type.dims[0].size = 16;
+  }
+  EXPECT_NE(error(rows).find("its plan has f32[8@ranks, 4] for %0 of the body, "
+                             "which is f32[16@ranks, 4]"),
+            std::string::npos)
+      << error(rows);
+  Program mesh = program;
+  mesh.mesh = ASYRA_VALUE(Mesh::Create({{"tp", 1}}));
+  EXPECT_NE(error(mesh).find("its plan is of 2 ranks, the group has 1"),
+            std::string::npos)
+      << error(mesh);
+  Program both = program;
+  both.ops[0].attrs.Set("parts", int64_t{2});
+  EXPECT_NE(error(both).find("its plan is written out: order, route, parts"),
+            std::string::npos)
+      << error(both);
+  Program kernel = program;
+  kernel.ops[0].attrs.Set("form", std::string("one_kernel"));
+  EXPECT_NE(error(kernel).find("form one_kernel has no pieces"),
+            std::string::npos)
+      << error(kernel);
+  absl::Status status =
+      ParseProgram(Replaced(ToString(program), "} plan {", "} {plan=2} plan {"))
+          .status();
+  EXPECT_NE(MessageOf(status).find("line 10, column 6: overlap: the plan comes "
+                                   "behind the body: plan { ... }"),
+            std::string::npos)
+      << status;
+  // Errors of a plan have the place in the program.
+  status = ParseProgram(
+               Replaced(ToString(program), "put %0[#r, :]", "put %0[#r+1, :]"))
+               .status();
+  EXPECT_NE(MessageOf(status).find(
+                "line 15, column 55: for rank 0: [4:8, 0:4] is not in [0:4, "
+                "0:4], which %0 of rank 0 holds"),
+            std::string::npos)
+      << status;
 }
 
 }  // namespace

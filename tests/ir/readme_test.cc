@@ -1,5 +1,6 @@
 // The language reference tells the truth: its programs verify, and its table
-// lists the ops there are.
+// lists the ops there are. So do the plans that the fuzzer starts from.
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -8,6 +9,8 @@
 #include "ir/op_def.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/support/check.h"
+#include "ir/support/file.h"
 #include "ir/verify/verifier.h"
 
 namespace asyra {
@@ -56,6 +59,23 @@ TEST(Readme, ItsTableListsEveryOp) {
   std::set<std::string> ops;
   for (const OpDef* def : AllOps()) ops.emplace(def->name);
   EXPECT_EQ(std::set<std::string>(listed.begin(), listed.end()), ops);
+}
+
+// What the fuzzer starts from: plans of every kind of step.
+TEST(FuzzSeeds, PlansReadBack) {
+  int seeds = 0;
+  const std::filesystem::path folder =
+      ASYRA_SOURCE_DIR "/tests/fuzz/text_seeds";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(file.path().string());
+    ++seeds;
+    std::string text = ASYRA_VALUE(ReadFile(file.path().string()));
+    Program program = ASYRA_VALUE(ParseProgram(text));
+    EXPECT_EQ(ToString(program), text);
+    EXPECT_EQ(Verify(program), absl::OkStatus());
+    EXPECT_TRUE(program.ops[0].attrs.Get<PlanRef>("plan").get() != nullptr);
+  }
+  EXPECT_GE(seeds, 6);
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/overlap.h"
+#include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "passes/schedule/transport/join_overlaps.h"
 #include "passes/schedule/transport/overlap_choice.h"
 #include "passes/schedule/transport/overlap_sites.h"
+#include "passes/schedule/transport/planned_overlaps.h"
 #include "passes/schedule/transport/put_overlaps.h"
 
 namespace asyra {
@@ -34,15 +36,44 @@ absl::StatusOr<int> FormOverlaps(Program& program,
   return count;
 }
 
+namespace {
+
+// Forms overlaps with the plan of a file, where it fits.
+absl::StatusOr<bool> FormPlanned(Program& program, const OverlapOptions& own,
+                                 const PassOptions& options,
+                                 PassContext& context) {
+  if (own.joined) {
+    return Invalid("a plan is of one site, joined=true makes one of several");
+  }
+  OwnPlan plan{.file = options.Get<std::string>("plan"),
+               .site = options.Get<std::string>("site")};
+  ASYRA_ASSIGN_OR_RETURN(plan.text, ReadFile(plan.file));
+  std::vector<OverlapSite> sites = FindOverlapSites(
+      program, {.gathers = own.gathers, .reductions = own.reductions});
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<FormedOverlap> formed,
+      OverlapsOfPlan(program, std::move(sites), plan, &context));
+  PutOverlaps(std::move(formed), &program);
+  return true;
+}
+
+}  // namespace
+
 absl::StatusOr<bool> FormOverlapsPass(Program& program,
                                       const PassOptions& options,
                                       PassContext& context) {
-  if (context.costs == nullptr)
-    return Invalid("needs costs: there are none in PassContext::costs");
   OverlapOptions own{.gathers = options.Bool("gathers"),
                      .reductions = options.Bool("reductions"),
                      .always = options.Bool("always"),
                      .joined = options.Bool("joined")};
+  if (!options.Get<std::string>("plan").empty()) {
+    return FormPlanned(program, own, options, context);
+  }
+  if (!options.Get<std::string>("site").empty()) {
+    return Invalid("a site is chosen for a plan, and there is none: plan=FILE");
+  }
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   if (own.joined && !own.reductions) {
     return Invalid(
         "joined overlaps are of reductions, which reductions=false leaves out");

@@ -2,8 +2,10 @@
 #include "simulator/cost/plan_cost.h"
 
 #include "gtest/gtest.h"
+#include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/plans/overlap_shape.h"
+#include "ir/plans/plan_text.h"
 #include "ir/support/check.h"
 #include "simulator/cost/load_machine.h"
 #include "simulator/machine/machine.h"
@@ -78,6 +80,37 @@ TEST(PlanCost, OrderMatters) {
     EXPECT_LT(Gather(8192, tp, "order=own_first").overlap_us,
               Gather(8192, tp, "order=own_last").overlap_us);
   }
+}
+
+// The plan that is written out is the one that is simulated: that of a template
+// costs the same, another one what it does.
+TEST(PlanCost, AWrittenPlanIsReplayed) {
+  Mesh mesh = ParseMesh("(a=4)");
+  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), mesh);
+  ParsedCall call = ASYRA_VALUE(
+      ParseCall("overlap(bf16[8192@a,4096], bf16[4096,4096@a]) {"
+                "%2 = all_gather(%0) {dim=0, axes=a} : bf16[8192,4096] "
+                "%3 = matmul(%2, %1) : bf16[8192,4096@a] return %3}",
+                mesh));
+  std::vector<Type> results =
+      ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, mesh));
+  auto time = [&](const AttrMap& attrs) {
+    return costs.Cost({*call.def, attrs, call.operands, results}).time_us;
+  };
+  GroupBody group =
+      ASYRA_VALUE(GroupBodyOf(*BodyOf(call.attrs), call.operands, mesh));
+  ChunkPlan plan = ASYRA_VALUE(PlanOf(call.attrs, call.operands, mesh));
+  AttrMap written = call.attrs, late = call.attrs;
+  SetPlan(ASYRA_VALUE(ParsePlan(PrintPlan(plan), group)), &written);
+  EXPECT_EQ(time(written), time(call.attrs));
+  // The first piece waits for the last chunk: nothing is hidden.
+  std::string text = PrintPlan(plan);
+  size_t piece = text.find("piece"), await = text.rfind("await came from copy");
+  std::string last = text.substr(await, text.find(';', await) + 1 - await);
+  text.erase(await, last.size());
+  text.insert(piece, last + " ");
+  SetPlan(ASYRA_VALUE(ParsePlan(text, group)), &late);
+  EXPECT_GT(time(late), 1.2 * time(call.attrs));
 }
 
 TEST(PlanCost, ReplaysEveryStepOnce) {
