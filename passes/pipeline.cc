@@ -74,9 +74,9 @@ Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding,
     }
     passes.push_back(MakePass("split_loss"));
   }
-  passes.insert(passes.end(), stripes.begin(), stripes.end());
   passes.push_back(MakePass(
       "mark_params", {{"freeze", options.freeze}, {"train", options.train}}));
+  passes.insert(passes.end(), stripes.begin(), stripes.end());
   if (options.what == What::kEvaluate) {
     passes.push_back(MakePass("average_loss"));
   }

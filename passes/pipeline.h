@@ -61,8 +61,8 @@ struct TrainOptions {
 
 // Returns the passes from a raised model to its training program, of stage
 // global, with `padding` where weights that are stored twice have become one,
-// so that both uses have the same, and `stripes` behind the loss, which reads
-// logits of any order.
+// so that both uses have the same, and `stripes` where the loss, which reads
+// logits of any order, and the parameters are known.
 Pipeline TrainPasses(const TrainOptions& options, const Pipeline& padding = {},
                      const Pipeline& stripes = {});
 

@@ -43,8 +43,11 @@ double Difference(const Program& a, const Program& b) {
   std::vector<Tensor> inputs = RandomInputs(a, 1, 3);
   std::vector<Tensor> want = ASYRA_VALUE(Interpret(a, inputs)),
                       got = ASYRA_VALUE(Interpret(b, inputs));
+  EXPECT_EQ(got.size(), want.size());
+  if (got.size() != want.size()) return HUGE_VAL;
   double most = 0;
   for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(got[i].shape(), want[i].shape());
     for (int64_t k = 0; k < want[i].num_elements(); ++k) {
       most = std::max(most, std::abs(want[i].Get(k) - got[i].Get(k)));
     }
