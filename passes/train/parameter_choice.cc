@@ -52,7 +52,8 @@ class Chooser {
     return chooser;
   }
 
-  bool Matches(const Input& input) {
+  // `differs`: the weight would be chosen otherwise without the pattern.
+  bool Matches(const Input& input, bool differs) {
     bool any = false;
     for (Part& part : parts_) {
       bool matches = part.pattern.Matches(UserName(*program_, input)) ||
@@ -63,13 +64,16 @@ class Chooser {
         }
       }
       part.matched |= matches;
+      part.changes |= matches && differs;
       any |= matches;
     }
     return any;
   }
 
-  // To be called after the last weight.
-  absl::Status Check(size_t weights, std::vector<std::string>* notes) const {
+  // To be called after the last weight. Notes name alternatives that change
+  // nothing; `otherwise` says why those do that match.
+  absl::Status Check(size_t weights, std::string_view otherwise,
+                     std::vector<std::string>* notes) const {
     std::vector<std::string> unmatched;
     for (const Part& part : parts_) {
       if (!part.matched) unmatched.push_back(part.text);
@@ -81,6 +85,11 @@ class Chooser {
     for (const std::string& text : unmatched) {
       notes->push_back(fmt::format("{}: no weight is called {}", flag_, text));
     }
+    for (const Part& part : parts_) {
+      if (!part.matched || part.changes) continue;
+      notes->push_back(fmt::format("{}: {} changes nothing: {}", flag_,
+                                   part.text, otherwise));
+    }
     return absl::OkStatus();
   }
 
@@ -90,7 +99,7 @@ class Chooser {
   struct Part {
     std::string text;
     NamePattern pattern;
-    bool matched = false;
+    bool matched = false, changes = false;
   };
   const Program* program_;
   std::string flag_, text_;
@@ -124,8 +133,8 @@ absl::StatusOr<WeightRoles> Choose(const Program& program, WeightRoles roles,
     bool found = parameter != parameters.end();
     if (!found && reason == reasons.end()) continue;
     ++weights;
-    bool trained = train.has_value() && train->Matches(input);
-    bool frozen = freeze.has_value() && freeze->Matches(input);
+    bool trained = train.has_value() && train->Matches(input, !found);
+    bool frozen = freeze.has_value() && freeze->Matches(input, found);
     const std::string& name = UserName(program, input);
     if (trained && frozen) {
       return Invalid("{}: both train ({}) and freeze ({}) match it", name,
@@ -150,8 +159,14 @@ absl::StatusOr<WeightRoles> Choose(const Program& program, WeightRoles roles,
       chosen.untrained.push_back({input.value, std::move(reason->second)});
     }
   }
-  if (train.has_value()) ASYRA_RETURN_IF_ERROR(train->Check(weights, notes));
-  if (freeze.has_value()) ASYRA_RETURN_IF_ERROR(freeze->Check(weights, notes));
+  if (train.has_value()) {
+    ASYRA_RETURN_IF_ERROR(
+        train->Check(weights, "what it matches is trained anyway", notes));
+  }
+  if (freeze.has_value()) {
+    ASYRA_RETURN_IF_ERROR(
+        freeze->Check(weights, "what it matches is not trained anyway", notes));
+  }
   if (chosen.parameters.empty() && !roles.parameters.empty()) {
     return Invalid("freeze: {} matches all {} parameters, nothing is trained",
                    choice.freeze, roles.parameters.size());
