@@ -56,14 +56,19 @@ TEST(MeshAdvice, NamesWhatAllDevicesComputeAndABetterMesh) {
   EXPECT_THAT(AdviceText(advice), HasSubstr("  --dp 2 takes "));
 }
 
-// 8 heads of keys over 16 devices: sp gathers them, tp would not.
+// 8 heads of keys over 16 devices: sp gathers them, tp would not. Nothing is
+// better than two axes of tokens, in stripes.
 TEST(MeshAdvice, TradesAxesWhereHeadsDoNotDivide) {
   CompileFlags options = Options();
   options.dims = {"layers=2", "batch=1", "seq=32768"};
+  CompileFlags named = options;
+  named.mesh = "sp=4,tp=4";
+  named.stripes = "never";
+  EXPECT_NE(AdviseMesh(named, ASYRA_VALUE(Compile(named))).better, "");
   options.tp = 4;
   options.sp = 4;
-  MeshAdvice advice = AdviseMesh(options, ASYRA_VALUE(Compile(options)));
-  EXPECT_NE(advice.better, "");
+  CompiledModel compiled = ASYRA_VALUE(Compile(options));
+  EXPECT_EQ(AdviseMesh(options, compiled).better, "");
 }
 
 // Nothing is to be said of the mesh, but all that it does is communicate.
