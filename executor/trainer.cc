@@ -37,7 +37,8 @@ class RankTrainer : public Trainer {
   ~RankTrainer() override {
     absl::Status status =
         writer_ == nullptr ? absl::OkStatus() : writer_->FinishAlone();
-    if (status.ok()) return;
+    // A rank that has failed says so itself.
+    if (status.ok() || absl::IsAborted(status)) return;
     fmt::print(stderr,
                "asyra: rank {}: a checkpoint in {} is not complete: {}\n",
                rank(), directory_, MessageOf(status));

@@ -112,7 +112,8 @@ class Trainer {
       TrainingPrograms programs);
   // Waits until this rank's part of a checkpoint that Save began is written, on
   // rank 0 until all of it is. No caller gets its error, which goes to stderr
-  // as one line with rank and directory: FinishSave returns it.
+  // as one line with rank and directory, unless it is that of another rank:
+  // FinishSave returns it.
   virtual ~Trainer() = default;
 
   virtual const TrainingPrograms& programs() const = 0;

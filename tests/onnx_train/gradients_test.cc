@@ -84,7 +84,8 @@ std::vector<Tensor> InputsOf(const Program& program, const Drawn& drawn,
   }
   std::vector<Tensor> inputs;
   for (const Input& input : program.inputs) {
-    auto found = given.find(UserName(program, input));
+    bool made = input.origin != nullptr && input.origin->made;
+    auto found = made ? given.end() : given.find(UserName(program, input));
     Shape wanted = program.type(input.value).shape();
     inputs.push_back(
         found == given.end() ? Tensor()
