@@ -14,7 +14,7 @@ absl::StatusOr<std::optional<Tensor>> FindAsRead(const WeightStore& tensors,
   Shape shape = program.GivenShape(input);
   const std::string& own = program.value_name(input.value);
   WeightOrigin origin = OriginOf(program, input);
-  // What a pass has computed from a tensor is no part of it.
+  // Data that a pass has computed from a tensor is no part of it.
   const Tensor* whole = origin.made ? nullptr : tensors.Find(origin.tensor);
   if (whole == nullptr) {
     whole = tensors.Find(own);
