@@ -7,6 +7,7 @@
 #include "ir/plans/plan_interpreter.h"
 #include "tests/ir/plans/every_plan.h"
 #include "tests/ir/plans/ring_both_ways.h"
+#include "tests/support/sanitized.h"
 
 namespace asyra {
 namespace {
@@ -53,6 +54,7 @@ int ExpectReadsBack(const PlanCase& c, int64_t parts) {
 TEST(PlanText, EveryTemplateReadsBack) {
   int plans = 0;
   for (int n : {2, 3, 4, 8}) {
+    if (kSanitized && n > 3) break;
     for (int64_t parts : {1, 2}) {
       for (const PlanCase& c :
            {GatherMatmuls(n, 4 * n), GatherAndKeep(n, 4 * n),
@@ -69,7 +71,7 @@ TEST(PlanText, EveryTemplateReadsBack) {
       plans += ExpectReadsBack(c, 1);
     }
   }
-  EXPECT_GT(plans, 1500);
+  EXPECT_GT(plans, kSanitized ? 400 : 1500);
 }
 
 size_t Lines(const std::string& text) {
