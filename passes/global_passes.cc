@@ -64,8 +64,7 @@ absl::StatusOr<bool> StripePass(Program& program, const PassOptions& options,
   StripeOptions stripes;
   ASYRA_ASSIGN_OR_RETURN(stripes.plan,
                          ReadPlanOptions(options, program, context));
-  const std::string pins = options.Get<std::string>("pins");
-  stripes.pins = pins;
+  stripes.pins = options.Get<std::string>("pins");
   ASYRA_ASSIGN_OR_RETURN(stripes.when,
                          ReadStripes(options.Get<std::string>("when")));
   return StripeSequencePass(program, stripes, context);
