@@ -11,12 +11,11 @@
 #include "ir/support/units.h"
 #include "passes/search/mesh_order.h"
 #include "passes/shard/axis_roles.h"
+#include "passes/shard/planned_time.h"
 
 namespace asyra {
 namespace {
 
-// The share of the time of the whole axis below which parts are worth it.
-constexpr double kPays = 0.97;
 constexpr char kContext[] = "context";
 
 // The axis that shards tokens; -1 where there is none of several devices.
@@ -93,7 +92,7 @@ absl::StatusOr<Mesh> FactorSequence(const CompileOptions& options,
   };
   absl::StatusOr<double> whole_us = us_over(mesh);
   Mesh best = mesh;
-  double best_us = whole_us.ok() ? kPays * *whole_us : HUGE_VAL;
+  double best_us = whole_us.ok() ? kFormPays * *whole_us : HUGE_VAL;
   for (int64_t size : sizes) {
     AxisSplit split = {mesh.name(axis), size, kContext};
     ASYRA_ASSIGN_OR_RETURN(Program factored, SplitAxes(trial, {&split, 1}));

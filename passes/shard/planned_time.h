@@ -11,6 +11,10 @@
 
 namespace asyra {
 
+// The share of a time below which another form of a program is worth it:
+// schedules of both differ by more than a smaller gain.
+inline constexpr double kFormPays = 0.97;
+
 // Plans and partitions a program of stage global, without remarks. `pins` are a
 // text as ReadPins takes it, instead of those of `options`. Errors: those of
 // PlanSharding and Partition.

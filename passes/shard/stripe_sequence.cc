@@ -13,10 +13,6 @@
 namespace asyra {
 namespace {
 
-// The share of the time in natural order below which stripes are worth it:
-// schedules of both differ by more than a smaller gain.
-constexpr double kPays = 0.97;
-
 // Layers of the program on which it is decided.
 constexpr int kLayers = 2;
 
@@ -112,7 +108,7 @@ absl::StatusOr<bool> StripeSequencePass(Program& program,
   auto natural_us =
       PlannedUs(trial, options.plan, options.pins, *context.costs);
   if (!natural_us.ok()) return false;
-  bool pays = striped->us < kPays * *natural_us;
+  bool pays = striped->us < kFormPays * *natural_us;
   context.Remark(
       "tokens are {}striped over {} devices: by a sum over ops and collectives "
       "of a few layers {} in stripes, {} in natural order",

@@ -1,8 +1,8 @@
 // The sequence in stripes, so that devices see equally many keys.
 //
-// Where n devices compute causal attention for a part of the rows each, the
-// last of them sees nearly all keys and the first hardly any. Of 2n stripes of
-// the sequence, device r therefore takes the stripes r and 2n-1-r:
+// n devices that compute causal attention for a part of the rows each differ:
+// the last of them sees nearly all keys and the first hardly any. Of 2n stripes
+// of the sequence, device r therefore takes the stripes r and 2n-1-r:
 //
 //   natural   0 1 2 3 4 5 6 7
 //   striped   0 7 1 6 2 5 3 4      over 4 devices

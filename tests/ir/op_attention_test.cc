@@ -222,7 +222,7 @@ TEST_F(Attention, WorkCountsTheVisiblePairs) {
   EXPECT_DOUBLE_EQ(band(10, 20), static_cast<double>(banded));
 }
 
-// Of 2n runs a device has an early and a late one, and sees as many pairs with
+// A device has an early and a late one of 2n runs, and sees as many pairs with
 // both as any other.
 TEST_F(Attention, RunsAreAsLongAsTheirMean) {
   const OpDef& def = *FindOp("attention");

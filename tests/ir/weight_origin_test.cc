@@ -116,7 +116,7 @@ program @main(%a: f32[2, 4] weight of "qkv" [2, 12] transposed cut [2, 2, 3, 2] 
   store.Set("qkv", TransposedMatrix(Numbers({2, 12})));
   Tensor found = **FindAsRead(store, program, program.inputs[0]);
   EXPECT_TRUE(SameBytes(found, TakePart(kKeys, Numbers({2, 12}), {2, 4})));
-  // Of no such name, and computed from that tensor by a pass.
+  // One has no such name, one is computed from that tensor by a pass.
   for (int i : {1, 2}) {
     EXPECT_FALSE((*FindAsRead(store, program, program.inputs[i])).has_value());
   }
