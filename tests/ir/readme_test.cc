@@ -61,7 +61,7 @@ TEST(Readme, ItsTableListsEveryOp) {
   EXPECT_EQ(std::set<std::string>(listed.begin(), listed.end()), ops);
 }
 
-// What the fuzzer starts from: plans of every kind of step.
+// Seeds of the fuzzer: plans of every kind of step.
 TEST(FuzzSeeds, PlansReadBack) {
   int seeds = 0;
   const std::filesystem::path folder =

@@ -305,7 +305,7 @@ constexpr Kept kKept[] = {
   %bool = cast(%m) {to=bool} : bool[4, 6]
   %mask = reshape(%bool) {shape=[4, 1, 6, 1]} : bool[4, 1, 6, 1])",
      "", "hides queries, not keys"},
-    // Its rows see no key if the query is padding.
+    // A row sees no key if its query is padding.
     {"i64[4, 6]", R"(
   %bool = cast(%m) {to=bool} : bool[4, 6]
   %a = reshape(%bool) {shape=[4, 1, 6, 1]} : bool[4, 1, 6, 1]

@@ -145,7 +145,7 @@ TEST(RaiseRotary, KnownTablesBecomeWeights) {
   }
 }
 
-// Its tables are of no tensor of the file, and have names of their own.
+// Tables of no tensor of the file have names of their own.
 TEST(RaiseRotary, TablesOfConstantsAreNamedAsTheyAre) {
   std::string text = Rotated(kTables, "f32[2,3,6,8]", kHeadsFirst);
   text.replace(text.find("weight freq f32[1,4,1]"), 22,
