@@ -72,15 +72,9 @@ inline int64_t PlaceOfRow(int64_t row, int64_t rows, int64_t runs) {
   int64_t run = rows / -runs;
   return (-runs - 1 - row / run) * run + row % run;
 }
-// Places of rows among the keys, [begin, end), of which a device's are taken to
-// be the mean.
-struct RowRange {
-  int64_t begin = 0, end = 0;
-};
-RowRange RowsOf(const OpCall& local);
 // Makes attributes of an op on a mesh those of a call of its own, whose rows
-// are where RowsOf takes a device's to be: as one run behind `offset`. `q` is
-// distributed; nothing changes where no axis shards its rows.
+// are where VisiblePairs takes a device's to be: as one run behind `offset`.
+// `q` is distributed; nothing changes where no axis shards its rows.
 void PlaceLocalRows(const Type& q, const Mesh& mesh, AttrMap* attrs);
 // Pairs of query and key rows that see each other, over all heads.
 double VisiblePairs(const OpCall& local);

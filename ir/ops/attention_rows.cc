@@ -138,6 +138,14 @@ std::string ExtraSpecs(const OpCall& call, int first) {
   return specs;
 }
 
+namespace {
+
+// Places of rows among the keys, [begin, end), of which a device's are the
+// mean.
+struct RowRange {
+  int64_t begin = 0, end = 0;
+};
+
 // Fewer rows than keys are taken to be the last ones: they see the most, and
 // where rows are sharded the device that has them is the one all others wait
 // for. Of runs devices have one each, and as many rows of another op, with
@@ -154,8 +162,6 @@ RowRange RowsOf(const OpCall& local) {
       std::min(std::abs(runs) * sizes.s, runs > 0 ? behind / 2 : behind);
   return {first, first + std::max<int64_t>(rows, 1)};
 }
-
-namespace {
 
 // Returns the sum of min(p, limit) over the places p in [0, end).
 double SumUpTo(double limit, double end) {
