@@ -59,13 +59,15 @@ struct Work {
 };
 
 // A collective of a group of devices. The payload is the larger of a device's
-// operands and results, the "size" of nccl-tests.
+// operands and results, the "size" of nccl-tests. A shift has no place there:
+// each member sends its operand to one other.
 enum class CollectiveKind : uint8_t {
   kNone,
   kAllReduce,
   kAllGather,
   kReduceScatter,
   kAllToAll,
+  kShift,
 };
 // Returns whether it reduces.
 inline bool Reduces(CollectiveKind kind) {

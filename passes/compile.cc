@@ -5,8 +5,8 @@
 //   FactorSequence                     an axis of tokens as rows x heads
 //   for each strategy:                 strategy_search.cc
 //     ShardPasses                      with TrainPasses, for a training step
-//     DecomposePasses, OverHostsPasses where they are asked for, or tried
-//     recompute                        as much as memory asks for
+//     DecomposePasses, OverHostsPasses, WalkPasses where they are asked for, or
+//     tried recompute                        as much as memory asks for
 //     FusePasses
 //     Schedule:                        search/schedule.cc
 //       for each candidate             search/candidate_search.cc

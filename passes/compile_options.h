@@ -43,6 +43,13 @@ struct CompileOptions {
   // across hosts (shard/decompose_over_hosts.h); "auto", whichever simulates
   // faster.
   std::string over_hosts = "auto";
+  // Keys of a sequence that is sharded: "never", they are gathered before
+  // attention; a number, they come in so many parts (shard/walk_keys.h);
+  // "auto", whichever simulates faster.
+  std::string key_walk = "auto";
+  // The parts of the heads in which attention is exchanged and computed
+  // (shard/split_heads.h); 1: whole; 0: whichever simulates faster.
+  int64_t head_parts = 0;
   // An alternative with a measured cost is preferred to one estimated by a
   // formula.
   bool measured_only = false;

@@ -7,6 +7,8 @@
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/shard/exchange_rows.h"
 #include "passes/shard/pack_expert_rows.h"
+#include "passes/shard/split_heads.h"
+#include "passes/shard/walk_keys.h"
 #include "passes/shard/weigh_packed_rows.h"
 #include "passes/train/defer_reductions.h"
 #include "passes/train/join_squares.h"
@@ -83,6 +85,22 @@ std::vector<PassRecord> LocalPasses() {
                    {"always", AttrKind::kBool,
                     "also where half of their time is latency", false}},
        .fn = DecomposeOverHosts},
+      {.name = "split_heads",
+       .summary = "attention in parts of its heads, each exchanged while "
+                  "another is computed",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"parts", AttrKind::kInt, "of the heads of a device",
+                    int64_t{2}}},
+       .fn = SplitHeads},
+      {.name = "walk_keys",
+       .summary = "attention computes with the keys that a device has while "
+                  "those of the others come, instead of gathering them first",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"parts", AttrKind::kInt,
+                    "of the keys of a sequence; 0: one a device", int64_t{0}}},
+       .fn = WalkKeys},
       {.name = "chunk_loss",
        .summary = "computes the loss and its gradient in chunks of tokens, so "
                   "that the logits of all are never there at once",

@@ -172,6 +172,14 @@ Pipeline OverHostsPasses(bool always) {
   return {MakePass("decompose_over_hosts", {{"always", always}})};
 }
 
+Pipeline WalkPasses(int64_t parts) {
+  return {MakePass("walk_keys", {{"parts", parts}})};
+}
+
+Pipeline HeadPasses(int64_t parts) {
+  return {MakePass("split_heads", {{"parts", parts}})};
+}
+
 Pipeline FusePasses(bool measured_only, const std::string& epilogues) {
   return {MakePass(
       "fuse", {{"measured_only", measured_only}, {"epilogues", epilogues}})};

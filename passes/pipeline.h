@@ -97,6 +97,14 @@ Pipeline DecomposePasses(bool copyable);
 // time is latency.
 Pipeline OverHostsPasses(bool always);
 
+// Returns the passes on a local program by which attention takes the keys of a
+// sharded sequence in so many parts; 0: one a device.
+Pipeline WalkPasses(int64_t parts);
+
+// Returns the passes on a local program by which attention is in so many parts
+// of its heads.
+Pipeline HeadPasses(int64_t parts);
+
 // Returns the passes on a local program that fuse before scheduling, so that
 // all candidates have the kernels that will run. `epilogues` is the option of
 // fuse.

@@ -13,6 +13,7 @@
 #include "passes/search/capacity_error.h"
 #include "passes/shard/padded_sizes.h"
 #include "passes/shard/same_states.h"
+#include "passes/shard/walk_keys.h"
 #include "passes/train/init_program.h"
 #include "passes/train/split_sums.h"
 #include "passes/train/store_in_halves.h"
@@ -40,6 +41,8 @@ CompileOptions Plain(const CompileOptions& given, const Program& step) {
   options.schedule.search_steps = 1;
   options.reduce_scatter = "fused";
   options.over_hosts = "flat";
+  options.key_walk = "never";
+  options.head_parts = 1;
   options.sharding.experts.clear();
   options.sharding.tp_strategy = "sequence";
   options.sharding.padding = PaddedSizes(step);
@@ -123,6 +126,7 @@ CompileOptions AccumulateOptions(const CompileOptions& given,
   options.sharding.padding = PaddedSizes(step.program);
   options.order_axes = false;
   if (SplitsOf(step.program.mesh).empty()) options.over_hosts = "flat";
+  options.key_walk = WalkOf(step.program);
   options.train->sums = SumAxesText(step.program, MeshOf(step.program));
   options.train->in_halves = HalvesText(step.program);
   return options;
@@ -178,6 +182,7 @@ absl::StatusOr<Program> CompileBeside(const RaisedProgram& model,
     plain.schedule.tiles = options.schedule.tiles;
     plain.schedule.scheduler = options.schedule.scheduler;
     plain.schedule.search_steps = options.schedule.search_steps;
+    plain.key_walk = WalkOf(step);
     found = Compile(model, mesh, machine, plain);
   }
   if (LeastBytes(found.status()).has_value()) return found.status();

@@ -255,6 +255,18 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "simulates faster")
       ->check(CLI::IsMember(OverHostsForms()))
       ->capture_default_str();
+  app.add_option("--key-walk", flags->key_walk,
+                 "keys of a sequence that is sharded: never, all are gathered "
+                 "before attention; a number, they come in so many parts, each "
+                 "computed with while the next one comes; auto, whichever "
+                 "simulates faster")
+      ->capture_default_str();
+  app.add_option("--head-parts", flags->head_parts,
+                 "parts of the heads in which attention between exchanges or "
+                 "gathers is computed, each while another one comes; 1: whole; "
+                 "0: whichever simulates faster")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--search-steps", flags->search_steps,
                  "about how many orders are simulated: rounds of 200, 800, "
                  "4000, ... as far as they fit, at least the first; a larger "
@@ -350,6 +362,21 @@ std::string ExpertAxes(const CompileFlags& flags) {
   return sp == ep ? "sp" : "";
 }
 
+namespace {
+
+absl::Status CheckKeyWalk(const std::string& text) {
+  int64_t parts = 0;
+  if (text == "auto" || text == "never") return absl::OkStatus();
+  if (absl::SimpleAtoi(text, &parts) && parts > 1) return absl::OkStatus();
+  return Invalid(
+      "--key-walk is '{}', it should be auto, never or a number of parts from "
+      "2 "
+      "on",
+      text);
+}
+
+}  // namespace
+
 absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   if (flags.tiles < 0) {
     return Invalid("--tiles is {}, it must not be negative", flags.tiles);
@@ -367,6 +394,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
     return Invalid("--over-hosts is '{}', it should be one of {}",
                    flags.over_hosts, absl::StrJoin(OverHostsForms(), ", "));
   }
+  ASYRA_RETURN_IF_ERROR(CheckKeyWalk(flags.key_walk));
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
   options.pads_right = flags.mask_padding == "right";
@@ -384,6 +412,8 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.epilogues = flags.epilogues;
   options.reduce_scatter = flags.reduce_scatter;
   options.over_hosts = flags.over_hosts;
+  options.key_walk = flags.key_walk;
+  options.head_parts = flags.head_parts;
   options.measured_only = flags.measured_only;
   options.schedule.tiles = flags.tiles;
   options.schedule.tile_dim = flags.tile_dim;

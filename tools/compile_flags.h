@@ -58,6 +58,8 @@ struct CompileFlags {
   std::string reduce_scatter = "auto";
   // Collectives over several hosts, as in CompileOptions.
   std::string over_hosts = "auto";
+  std::string key_walk = "auto";
+  int64_t head_parts = 0;
   int search_steps = kSearchSteps;
   // Schedules that are kept beside the one taken, for a gate on measured steps.
   int runners_up = 0;

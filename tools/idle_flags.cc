@@ -142,7 +142,8 @@ constexpr std::string_view kOfSharding =
     "--padding";
 constexpr std::string_view kOfScheduling =
     "--tiles --tile-dim --scheduler --bucket --overlap --join --phases --fuse "
-    "--epilogues --reduce-scatter --over-hosts --search-steps";
+    "--epilogues --reduce-scatter --over-hosts --key-walk --head-parts "
+    "--search-steps";
 constexpr std::string_view kOfGlobal = "--expert-capacity";
 constexpr Rule kRules[] = {
     {kOfTraining, Partitioned},
@@ -155,7 +156,9 @@ constexpr Rule kRules[] = {
     {kOfGlobal, WithPassesOfFile},
     {"--tp-strategy --ep-strategy --stripes --zero --whole-params",
      WithPropagate},
-    {"--shard --propagate --reduce-scatter --over-hosts --overlap --join "
+    {"--shard --propagate --reduce-scatter --over-hosts --key-walk "
+     "--head-parts --overlap "
+     "--join "
      "--ranks-as --nodes",
      OnOneDevice},
     {"--tp-strategy", WithoutTp},

@@ -201,6 +201,9 @@ CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
       case CollectiveKind::kAllToAll:
         return fmt::format("all_to_all({}[{}@x,{}]) {{from=0, to=1, axes={}}}",
                            type, ranks, elements, last);
+      case CollectiveKind::kShift:
+        return fmt::format("shift({}[{}@x]) {{dim=0, by=1, axes={}}}", type,
+                           elements * ranks, last);
       case CollectiveKind::kNone:
         break;
     }

@@ -100,6 +100,10 @@ absl::StatusOr<CollectiveGeometry> GeometryOf(const KernelUse& use, int part,
     case CollectiveKind::kAllToAll:
       Exchange(operand, dim("from"), dim("to"), members, &geometry);
       return geometry;
+    case CollectiveKind::kShift:
+      geometry.shift = use.attrs().Int("by");
+      geometry.run_elements = operand.num_elements();
+      return geometry;
     case CollectiveKind::kNone:
       break;
   }

@@ -1,6 +1,7 @@
 // The bytes that a collective moves, in terms that fit every communicator: each
 // member's result is put together, along one dimension or as a sum, from one
-// chunk of every member's operand. Of several operands each has its own chunks.
+// chunk of every member's operand, or is the operand of one of them. Of several
+// operands each has its own chunks.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,9 @@ namespace asyra {
 // operand, run r begins at ReadAt(i, r), in the result at WriteAt(j, r).
 struct CollectiveGeometry {
   bool sums = false;  // chunks of all members are added, not put side by side
+  // s > 0: member i's result is the operand of member i - s, the first
+  // following the last, and nothing else.
+  int64_t shift = 0;
   DType dtype = DType::kF32;
   int64_t run_elements = 0;
   // Runs are counted by two loops: `outer` times `middle`.
@@ -24,6 +28,10 @@ struct CollectiveGeometry {
   int64_t read_outer = 0, read_middle = 0, read_member = 0;     // elements
   int64_t write_outer = 0, write_middle = 0, write_member = 0;  // elements
 
+  // Returns whether a member's result has a chunk of another's operand.
+  bool Moves(int64_t from, int64_t to, int64_t members) const {
+    return shift == 0 || (from + shift) % members == to;
+  }
   int64_t runs() const { return outer * middle; }
   int64_t chunk_elements() const { return runs() * run_elements; }
   int64_t ReadAt(int64_t member, int64_t run) const {

@@ -167,11 +167,12 @@ class ThreadCollective : public CpuKernel {
     const CollectiveGeometry& geometry = geometries_[p];
     int64_t size = ElementBytes(p), run = geometry.run_elements * size;
     if (run == 0) return;
-    auto me = static_cast<int64_t>(me_);
+    auto me = static_cast<int64_t>(me_), n = static_cast<int64_t>(members());
     for (size_t j = 0; j < members(); ++j) {
       // Each member begins with its neighbour, so that they do not all read
       // from the same one.
       size_t from = (me_ + j) % members();
+      if (!geometry.Moves(static_cast<int64_t>(from), me, n)) continue;
       for (int64_t r = 0; r < geometry.runs(); ++r) {
         std::memcpy(
             Result(p) + geometry.WriteAt(static_cast<int64_t>(from), r) * size,

@@ -20,7 +20,8 @@ KernelsByOp ListKernels() {
                      cpu::TopKKernels,          cpu::MoeKernels,
                      cpu::PackedRowsKernels,    cpu::RandomKernels,
                      cpu::TrainKernels,         cpu::LossPartKernels,
-                     cpu::NormGradKernels,      cpu::ConvKernels}) {
+                     cpu::NormGradKernels,      cpu::ConvKernels,
+                     cpu::AttentionMergeKernels}) {
     for (const CpuKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

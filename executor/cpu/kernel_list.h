@@ -37,6 +37,7 @@ std::vector<CpuKernelDef> LookupKernels();
 std::vector<CpuKernelDef> RotaryKernels();
 std::vector<CpuKernelDef> AttentionKernels();
 std::vector<CpuKernelDef> AttentionGradKernels();
+std::vector<CpuKernelDef> AttentionMergeKernels();
 std::vector<CpuKernelDef> MaskLengthsKernels();
 std::vector<CpuKernelDef> GatherScatterKernels();
 std::vector<CpuKernelDef> PadKernels();

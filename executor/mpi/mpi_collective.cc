@@ -146,8 +146,12 @@ class MpiCollective : public CpuKernel {
     return absl::OkStatus();
   }
 
+  bool Moves(const Part& part, int64_t from, int64_t to) const {
+    return part.geometry.Moves(from, to, members());
+  }
   absl::Status SendChunks(const Part& part) {
-    return ForOthers([&](int64_t to) {
+    return ForOthers([&](int64_t to) -> absl::Status {
+      if (!Moves(part, me_, to)) return absl::OkStatus();
       return link_->Send(
           part.operand + part.geometry.ReadAt(to, 0) * part.element_bytes, 1,
           part.sent, members_[to], tag_, &messages_);
@@ -162,11 +166,13 @@ class MpiCollective : public CpuKernel {
   absl::Status GatherChunks(const Part& part) {
     const CollectiveGeometry& geometry = part.geometry;
     int64_t size = part.element_bytes;
-    ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
+    ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) -> absl::Status {
+      if (!Moves(part, from, me_)) return absl::OkStatus();
       return link_->Receive(part.result + geometry.WriteAt(from, 0) * size, 1,
                             part.received, members_[from], tag_, &messages_);
     }));
     ASYRA_RETURN_IF_ERROR(SendChunks(part));
+    if (!Moves(part, me_, me_)) return absl::OkStatus();
     int64_t run = geometry.run_elements * size;
     for (int64_t r = 0; r < geometry.runs() && run > 0; ++r) {
       std::memcpy(part.result + geometry.WriteAt(me_, r) * size,

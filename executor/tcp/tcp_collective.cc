@@ -35,14 +35,15 @@ class TcpCollective : public CpuKernel {
       const auto* operand = static_cast<const char*>(args.operands[p]);
       for (int64_t j = 1; j < members(); ++j) {
         int64_t to = (me_ + j) % members();
+        if (!Moves(p, me_, to)) continue;
         ASYRA_RETURN_IF_ERROR(
             mail_.Post(members_[to], tag_, Chunk(p, operand, to)));
       }
-      own[p] = Chunk(p, operand, me_);
+      if (Moves(p, me_, me_)) own[p] = Chunk(p, operand, me_);
     }
     for (size_t p = 0; p < geometries_.size(); ++p) {
       ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> chunks,
-                             Chunks(std::move(own[p])));
+                             Chunks(p, std::move(own[p])));
       auto* result = static_cast<std::byte*>(args.results[p]);
       geometries_[p].sums ? Sum(p, chunks, result) : Place(p, chunks, result);
     }
@@ -53,6 +54,10 @@ class TcpCollective : public CpuKernel {
   int64_t members() const { return static_cast<int64_t>(members_.size()); }
   int64_t RunBytes(size_t p) const {
     return geometries_[p].run_elements * SizeOf(geometries_[p].dtype);
+  }
+
+  bool Moves(size_t p, int64_t from, int64_t to) const {
+    return geometries_[p].Moves(from, to, members());
   }
 
   // The runs of the operand that belong to a member, one behind the other.
@@ -68,13 +73,13 @@ class TcpCollective : public CpuKernel {
     return chunk;
   }
 
-  // This rank's chunk of every member.
-  absl::StatusOr<std::vector<std::string>> Chunks(std::string own) {
+  // This rank's chunk of every member that has one for it.
+  absl::StatusOr<std::vector<std::string>> Chunks(size_t p, std::string own) {
     std::vector<std::string> chunks(members());
-    size_t bytes = own.size();
+    auto bytes = static_cast<size_t>(geometries_[p].runs() * RunBytes(p));
     chunks[me_] = std::move(own);
     for (int64_t from = 0; from < members(); ++from) {
-      if (from == me_) continue;
+      if (from == me_ || !Moves(p, from, me_)) continue;
       ASYRA_ASSIGN_OR_RETURN(chunks[from],
                              mail_.Collect(members_[from], tag_, label_));
       if (chunks[from].size() == bytes) continue;
@@ -105,6 +110,7 @@ class TcpCollective : public CpuKernel {
     const CollectiveGeometry& geometry = geometries_[p];
     if (RunBytes(p) == 0) return;
     for (int64_t from = 0; from < members(); ++from) {
+      if (!Moves(p, from, me_)) continue;
       for (int64_t r = 0; r < geometry.runs(); ++r) {
         std::memcpy(result + geometry.WriteAt(from, r) * SizeOf(geometry.dtype),
                     chunks[from].data() + r * RunBytes(p), RunBytes(p));

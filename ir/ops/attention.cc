@@ -34,11 +34,12 @@ bool RowsArePositional(const AttrMap& attrs) {
 }
 
 absl::StatusOr<AxisRule> AttentionAxes(const OpCall& call) {
+  std::string rows = RowSpec(call, false), keys = KeySpec(call);
   return ParseAxisRule(
-      fmt::format("b {}s (h g) !d, b !t h !d, b !t h !e{} -> b s (h g) !e{}",
-                  RowsArePositional(call.attrs) ? "@" : "",
-                  ExtraSpecs(call, kFirstExtra),
-                  call.attrs.Bool("log_sums") ? ", b (h g) s" : ""),
+      fmt::format("b {} (h g) !d, b {} h !d, b {} h !e{} -> b {} (h g) !e{}",
+                  RowSpec(call, RowsArePositional(call.attrs)), keys, keys,
+                  ExtraSpecs(call, kFirstExtra), rows,
+                  call.attrs.Bool("log_sums") ? ", b (h g) " + rows : ""),
       call.operands, call.results);
 }
 
@@ -133,13 +134,15 @@ absl::StatusOr<std::vector<Type>> InferGrad(const OpCall& call) {
 absl::StatusOr<AxisRule> GradAxes(const OpCall& call) {
   const std::string& of = call.attrs.Get<std::string>("of");
   AttentionExtras extras(call.operands, kFirstGradExtra);
-  std::string_view inputs = "b @s (h g) !d, b !t h !d, b !t h !e";
-  std::string result = of == "qkv"    ? "b s (h g) !d, b !t h !d, b !t h !e"
+  std::string rows = RowSpec(call, true), keys = KeySpec(call);
+  auto qkv =
+      fmt::format("b {} (h g) !d, b {} h !d, b {} h !e", rows, keys, keys);
+  std::string result = of == "qkv"    ? qkv
                        : of == "mask" ? ExtraSpec(call, extras.mask)
                                       : ExtraSpec(call, extras.sinks);
   return ParseAxisRule(
-      fmt::format("{}, b s (h g) !e, b (h g) s, b s (h g) !e{} -> {}", inputs,
-                  ExtraSpecs(call, kFirstGradExtra), result),
+      fmt::format("{}, b {} (h g) !e, b (h g) {}, b {} (h g) !e{} -> {}", qkv,
+                  rows, rows, rows, ExtraSpecs(call, kFirstGradExtra), result),
       call.operands, call.results);
 }
 
@@ -303,8 +306,15 @@ OpDef Attention() {
            1, 6},
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4]) "
            "{causal=true, offset=2, scale=0.5, log_sums=true}"},
-          {"attention(f32[1,6,2,2], f32[1,12,2,2], f32[1,12,2,2]) "
-           "{causal=true, offset=6, runs=-3, scale=0.5}"},
+          {"attention(f32[1,6@a,2,2], f32[1,12,2,2], f32[1,12,2,2]) "
+           "{causal=true, offset=6, runs=-2, scale=0.5}",
+           -3, 3, "(a=2)"},
+          {"attention(f32[1,8@a,4,2], f32[1,8@a,2,2], f32[1,8@a,2,2], f32[4]) "
+           "{causal=true, shards=2, shift=1, scale=0.5, log_sums=true}",
+           -3, 3, "(a=2)"},
+          {"attention(f32[1,4@a,2,2], f32[1,8@a,2,2], f32[1,8@a,2,2]) "
+           "{causal=true, offset=4, runs=-2, shards=2, scale=0.5}",
+           -3, 3, "(a=2)"},
           {"attention(f32[2,4,2,2], f32[2,8,2,2], f32[2,8,2,2], "
            "f32[1,2,4,8]) {causal=true, window=3, runs=2, scale=0.5}"},
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], i32[2], "
@@ -343,9 +353,15 @@ OpDef AttentionGrad() {
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4], "
            "f32[2,4,4,4], f32[2,4,4], f32[2,4,4,4]) "
            "{of=\"qkv\", causal=true, window=3, scale=0.5, softcap=2.0}"},
-          {"attention_grad(f32[1,4,2,2], f32[1,8,2,2], f32[1,8,2,2], "
-           "f32[1,4,2,2], f32[1,2,4], f32[1,4,2,2]) "
-           "{of=\"qkv\", causal=true, offset=4, runs=-2, scale=0.5}"},
+          {"attention_grad(f32[1,4@a,2,2], f32[1,8,2,2], f32[1,8,2,2], "
+           "f32[1,4@a,2,2], f32[1,2,4@a], f32[1,4@a,2,2]) "
+           "{of=\"qkv\", causal=true, offset=4, runs=-2, scale=0.5}",
+           -3, 3, "(a=2)"},
+          {"attention_grad(f32[1,4@a,2,2], f32[1,8@a,2,2], f32[1,8@a,2,2], "
+           "f32[1,4@a,2,2], f32[1,2,4@a], f32[1,4@a,2,2]) "
+           "{of=\"qkv\", causal=true, offset=4, runs=-2, shards=2, shift=1, "
+           "scale=0.5}",
+           -3, 3, "(a=2)"},
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
            "f32[2,4,4,2], f32[2,4,4], f32[2,4,4,2], f32[1,4,4,6], i64[2]) "
            "{of=\"mask\", scale=0.5}",

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/ops/attention_places.h"
 #include "ir/ops/infer.h"
 
 namespace asyra::ops {
@@ -34,20 +35,6 @@ inline constexpr int kFirstExtra = 3, kFirstGradExtra = 6;
 // The highest score that is as good as -inf next to any other: the lowest
 // number of f16, which exporters write.
 inline constexpr double kAsGoodAsHidden = -65504;
-
-// Sizes of q [B, S, H, D], k [B, T, G, D] and v [B, T, G, E].
-struct AttentionSizes {
-  int64_t b, s, h, d, t, kv_heads, e;
-  template <typename Shaped>  // types or tensors
-  explicit AttentionSizes(absl::Span<const Shaped> x)
-      : b(x[0].size(0)),
-        s(x[0].size(1)),
-        h(x[0].size(2)),
-        d(x[0].size(3)),
-        t(x[1].size(1)),
-        kv_heads(x[1].size(2)),
-        e(x[2].size(3)) {}
-};
 
 // The operands from number `first` on, any of which may be left out; types
 // distinguish them; -1 where there is none. A mask has rank 4 and is bool or
@@ -62,23 +49,13 @@ std::vector<AttrDef> AttentionAttrs();
 // Refuses q, k, v, what comes from operand `first` on, and attributes that do
 // not fit.
 absl::Status CheckAttention(const OpCall& call, int first);
+// Rows and keys for an axis rule, by attribute `shards`.
+std::string RowSpec(const OpCall& call, bool positional);
+std::string KeySpec(const OpCall& call);
 // The operands from `first` on for an axis rule, each after ", ".
 std::string ExtraSpecs(const OpCall& call, int first);
 // One of them, by its number.
 std::string ExtraSpec(const OpCall& call, int operand);
-// Returns the place of row `row` of `rows` among them, by attribute `runs`.
-inline int64_t PlaceOfRow(int64_t row, int64_t rows, int64_t runs) {
-  if (runs >= 0) return row;
-  int64_t run = rows / -runs;
-  return (-runs - 1 - row / run) * run + row % run;
-}
-// Makes attributes of an op on a mesh those of a call of its own, whose rows
-// are where VisiblePairs takes a device's to be: as one run behind `offset`.
-// `q` is distributed; nothing changes where no axis shards its rows.
-void PlaceLocalRows(const Type& q, const Mesh& mesh, AttrMap* attrs);
-// Pairs of query and key rows that see each other, over all heads.
-double VisiblePairs(const OpCall& local);
-
 // One row of weights after the other, on one device.
 class AttentionRows {
  public:
@@ -116,6 +93,9 @@ class AttentionRows {
 
  private:
   double Rounded(double score) const;
+  void SetPlaces(const RefCall& call);
+  // Returns whether the row sees the key, apart from masks and lengths.
+  bool Sees(int64_t b, int64_t s, int64_t t) const;
   // Returns the product of query and key, before masks.
   double Product(int64_t b, int64_t s, int64_t h, int64_t t,
                  double* slope) const;
@@ -129,6 +109,8 @@ class AttentionRows {
   bool mask_is_bool_ = false;
   // By batch and by row, in places among the keys: the sum is the row's.
   std::vector<int64_t> first_places_, rows_;
+  // By key, its place; by row and by key, the shard (attribute `shards`).
+  std::vector<int64_t> key_places_, row_shards_, key_shards_;
   std::vector<int64_t> lengths_;
   std::vector<double> q_, k_, v_, mask_, sinks_;
   std::optional<StridedIndex> mask_index_;

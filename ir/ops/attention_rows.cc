@@ -40,8 +40,40 @@ absl::Status CheckExtras(const OpCall& call, int first) {
                      ToString(type, {}));
     }
   }
+  if (call.attrs.Int("shards") > 0 &&
+      (extras.mask >= 0 || extras.lengths >= 0)) {
+    return Invalid("keys in shards have a mask or lengths");
+  }
   if (call.attrs.Bool("at_end") && extras.lengths < 0) {
     return Invalid("at_end is set, but there are no lengths");
+  }
+  return absl::OkStatus();
+}
+
+// A shard of the keys has no mask's or lengths' part of its own, and what no
+// row of a shard sees has no weights.
+absl::Status CheckShards(const OpCall& call) {
+  int64_t shards = call.attrs.Int("shards"), shift = call.attrs.Int("shift");
+  if (shards == 0 && shift == 0) return absl::OkStatus();
+  AttentionSizes sizes(call.operands);
+  bool striped = call.attrs.Int("runs") != 0;
+  if (shards < 2 || sizes.s % shards != 0 ||
+      sizes.t % (striped ? 2 * shards : shards) != 0) {
+    return Invalid("{} rows and {} keys are not {} shards", sizes.s, sizes.t,
+                   shards);
+  }
+  if (shift < 0 || shift >= shards) {
+    return Invalid("shift is {}, it must be from 0 to {}", shift, shards - 1);
+  }
+  if (striped &&
+      (call.attrs.Int("window") > 0 || call.attrs.Int("window_after") > 0)) {
+    return Invalid("rows in runs see windows of all keys, not of a shard");
+  }
+  if (call.attrs.Float("hidden") > kAsGoodAsHidden ||
+      call.attrs.Bool("empty_is_nan")) {
+    return Invalid(
+        "rows may see nothing of a shard: with shards, hidden must "
+        "be -inf, and empty_is_nan false");
   }
   return absl::OkStatus();
 }
@@ -73,6 +105,13 @@ std::vector<AttrDef> AttentionAttrs() {
        "n != 0: the rows are |n| runs, one for each device, and those behind "
        "them, in the other order, another op's; n < 0: the last run comes "
        "first",
+       int64_t{0}},
+      {"shards", AttrKind::kInt,
+       "n > 1: rows and keys are n shards, and each of the rows sees one of "
+       "the keys; keys of rows in runs are in stripes",
+       int64_t{0}},
+      {"shift", AttrKind::kInt,
+       "shard i has the keys of shard i - shift, the last following the first",
        int64_t{0}},
       {"scale", AttrKind::kFloat, "of q k^T"},
       {"softcap", AttrKind::kFloat,
@@ -118,7 +157,18 @@ absl::Status CheckAttention(const OpCall& call, int first) {
     if (call.attrs.Int(name) >= 0) continue;
     return Invalid("{} is {}", name, call.attrs.Int(name));
   }
+  ASYRA_RETURN_IF_ERROR(CheckShards(call));
   return CheckExtras(call, first);
+}
+
+std::string RowSpec(const OpCall& call, bool positional) {
+  std::string rows = positional ? "@s" : "s";
+  int64_t shards = call.attrs.Int("shards");
+  return shards == 0 ? rows : fmt::format("(@p={} {})", shards, rows);
+}
+
+std::string KeySpec(const OpCall& call) {
+  return call.attrs.Int("shards") == 0 ? "!t" : "(p !t)";
 }
 
 std::string ExtraSpec(const OpCall& call, int operand) {
@@ -136,73 +186,6 @@ std::string ExtraSpecs(const OpCall& call, int first) {
     specs += ", " + ExtraSpec(call, i);
   }
   return specs;
-}
-
-namespace {
-
-// Places of rows among the keys, [begin, end), of which a device's are the
-// mean.
-struct RowRange {
-  int64_t begin = 0, end = 0;
-};
-
-// Fewer rows than keys are taken to be the last ones: they see the most, and
-// where rows are sharded the device that has them is the one all others wait
-// for. Of runs devices have one each, and as many rows of another op, with
-// which all see as much: rows are taken to be mean ones.
-RowRange RowsOf(const OpCall& local) {
-  AttentionSizes sizes(local.operands);
-  int64_t runs = local.attrs.Int("runs");
-  if (runs == 0) {
-    int64_t rows = std::min(sizes.s, sizes.t);
-    return {sizes.t - rows, sizes.t};
-  }
-  int64_t first = local.attrs.Int("offset"), behind = sizes.t - first;
-  int64_t rows =
-      std::min(std::abs(runs) * sizes.s, runs > 0 ? behind / 2 : behind);
-  return {first, first + std::max<int64_t>(rows, 1)};
-}
-
-// Returns the sum of min(p, limit) over the places p in [0, end).
-double SumUpTo(double limit, double end) {
-  double below = std::clamp(limit, 0.0, end);
-  return below * (below - 1) / 2 + (end - below) * limit;
-}
-
-}  // namespace
-
-void PlaceLocalRows(const Type& q, const Mesh& mesh, AttrMap* attrs) {
-  if (q.dims[1].axes.empty()) return;
-  int64_t others = q.size(1) - q.Local(mesh).size(1);
-  bool last = attrs->Int("runs") == 0;
-  attrs->Set("offset", attrs->Int("offset") + (last ? others : others / 2));
-  attrs->Set("runs", int64_t{-1});
-}
-
-// Lengths are taken to be full.
-double VisiblePairs(const OpCall& local) {
-  AttentionSizes sizes(local.operands);
-  auto s = static_cast<double>(sizes.s), t = static_cast<double>(sizes.t);
-  auto limit = [&](std::string_view name) {
-    auto w = static_cast<double>(local.attrs.Int(name));
-    return w > 0 ? std::min(w, t) : t;
-  };
-  double behind = limit("window");
-  double ahead = local.attrs.Bool("causal") ? 1 : limit("window_after");
-  // A row at place p sees min(p, t - ahead) + ahead keys but the first
-  // max(0, p - behind + 1) = p + 1 - min(p + 1, behind).
-  auto seen_by_rows_before = [&](double end) {
-    double hidden = end * (end + 1) / 2 - SumUpTo(behind, end + 1);
-    return SumUpTo(t - ahead, end) + end * ahead - hidden;
-  };
-  RowRange range = RowsOf(local);
-  auto begin = static_cast<double>(range.begin),
-       end = static_cast<double>(range.end);
-  double seen = seen_by_rows_before(end) - seen_by_rows_before(begin);
-  double pairs = local.attrs.Int("runs") == 0
-                     ? seen + std::max(s - t, 0.0) * behind
-                     : seen * s / (end - begin);
-  return pairs * static_cast<double>(sizes.b * sizes.h);
 }
 
 AttentionRows::AttentionRows(const RefCall& call, int first)
@@ -231,17 +214,30 @@ AttentionRows::AttentionRows(const RefCall& call, int first)
     }
     first_places_.push_back(place);
   }
-  for (int64_t s = 0; s < sizes_.s; ++s) {
-    rows_.push_back(PlaceOfRow(call.Start(0, 1) + s,
-                               call.operand_types[0].size(1),
-                               call.attrs.Int("runs")));
-  }
+  SetPlaces(call);
   if (extras.mask < 0) return;
   const Tensor& mask = call.operands[extras.mask];
   mask_ = mask.ToDoubles();
   mask_is_bool_ = mask.dtype() == DType::kBool;
   mask_index_.emplace(
       BroadcastIndex(mask.shape(), {sizes_.b, sizes_.h, sizes_.s, sizes_.t}));
+}
+
+void AttentionRows::SetPlaces(const RefCall& call) {
+  int64_t rows = call.operand_types[0].size(1);
+  int64_t keys = call.operand_types[1].size(1);
+  int64_t shards = std::max<int64_t>(1, call.attrs.Int("shards"));
+  for (int64_t s = 0; s < sizes_.s; ++s) {
+    int64_t row = call.Start(0, 1) + s;
+    rows_.push_back(PlaceOfRow(row, rows, call.attrs.Int("runs")));
+    row_shards_.push_back(row / std::max<int64_t>(1, rows / shards));
+  }
+  for (int64_t t = 0; t < sizes_.t; ++t) {
+    int64_t key = call.Start(1, 1) + t, shard = key / (keys / shards);
+    key_places_.push_back(
+        KeyShardAt(call.attrs, shard, keys).Place(key % (keys / shards)));
+    key_shards_.push_back(shard);
+  }
 }
 
 // Rounds to the precision in which devices add and compare scores.
@@ -265,12 +261,17 @@ double AttentionRows::Product(int64_t b, int64_t s, int64_t h, int64_t t,
   return Rounded(score);
 }
 
+bool AttentionRows::Sees(int64_t b, int64_t s, int64_t t) const {
+  int64_t row = first_places_[b] + rows_[s], key = key_places_[t];
+  return row_shards_[s] == key_shards_[t] &&
+         (window_after_ == 0 || key < row + window_after_) &&
+         (window_ == 0 || key > row - window_);
+}
+
 double AttentionRows::Score(int64_t b, int64_t s, int64_t h, int64_t t) {
   slopes_[t] = 0;
   if (t >= lengths_[b]) return kHidden;
-  int64_t row = first_places_[b] + rows_[s];
-  bool sees = (window_after_ == 0 || t < row + window_after_) &&
-              (window_ == 0 || t > row - window_);
+  bool sees = Sees(b, s, t);
   double mask = 0;
   if (mask_index_.has_value()) {
     mask = mask_[(*mask_index_)(MaskElement(b, s, h, t))];

@@ -67,6 +67,21 @@ absl::Status AllToAllType(const OpCall& call, const Mesh& mesh, Type* type) {
   return PutInner(type, to, AxesOf(call), mesh);
 }
 
+// Each part of the dimension moves to another device: its axes stay.
+absl::Status ShiftType(const OpCall& call, const Mesh& mesh, Type* type) {
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type->rank()));
+  const AxisList& axes = AxesOf(call);
+  for (AxisId axis : axes) {
+    if (Contains(type->dims[dim].axes, axis)) continue;
+    return Invalid("dim {} is sharded over {}, not over {}", dim,
+                   AxesToString(type->dims[dim].axes, mesh), mesh.name(axis));
+  }
+  int64_t by = call.attrs.Int("by"), devices = mesh.size(axes);
+  if (by > 0 && by < devices) return absl::OkStatus();
+  return Invalid("by is {}, it must be from 1 to {}: {} has {} devices", by,
+                 devices - 1, AxesToString(axes, mesh), devices);
+}
+
 template <Redistribute kOne>
 absl::StatusOr<std::vector<Type>> EachType(const OpCall& call,
                                            const Mesh& mesh) {
@@ -88,11 +103,11 @@ absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
   return std::vector<Type>{type};
 }
 
-// None of them changes the global value, so a part of the operand along any
-// dimension gives that part of the result. Along a dimension whose axes change
-// it is a part of each shard on both sides: a tile inside these axes. With
-// several operands no dimension is bound: tiles are cut before collectives are
-// joined.
+// None of them changes the global value, but shift, which moves its parts. So a
+// part of the operand along any dimension gives that part of the result. Along
+// a dimension whose axes change it is a part of each shard on both sides: a
+// tile inside these axes. With several operands no dimension is bound: tiles
+// are cut before collectives are joined.
 absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   if (call.operands.size() > 1) {
     AxisRule rule;
@@ -159,6 +174,15 @@ absl::Status AllToAll(const GroupCall& call) {
       parts.push_back(Part(operand, DimOf(call, "to"), i, call.results.size()));
     }
     call.results[i] = Tensor::Concat(parts, DimOf(call, "from"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shift(const GroupCall& call) {
+  size_t n = call.operands.size();
+  auto by = static_cast<size_t>(call.attrs.Int("by"));
+  for (size_t i = 0; i < n; ++i) {
+    call.results[(i + by) % n] = call.operands[i];
   }
   return absl::OkStatus();
 }
@@ -249,7 +273,9 @@ OpDef Collective(std::string_view name, std::string_view summary,
                                                                  const Mesh&),
                  absl::Status (*reference)(const GroupCall&),
                  std::vector<Sample> samples) {
-  for (Sample& sample : samples) sample.mesh = "(a=2, b=2)";
+  for (Sample& sample : samples) {
+    if (sample.mesh.empty()) sample.mesh = "(a=2, b=2)";
+  }
   attrs.push_back(kCtas);
   attrs.push_back(kTransport);
   return {.name = name,
@@ -337,6 +363,19 @@ std::vector<OpDef> CollectiveOps() {
                   {"all_to_all(f32[8,8@(a,b)]) {from=1, to=0, axes=(a,b)}"},
                   {"all_to_all(f32[2,8@a,4,6], f32[2,8@a,2,6], bf16[4@b,4@a,2])"
                    " {from=1, to=2, axes=a}"}}),
+      Collective(
+          "shift",
+          "each device takes the part of `dim` that the device `by` places "
+          "before it has, along `axes`, the first following the last",
+          CollectiveKind::kShift,
+          {kDim, {"by", AttrKind::kInt, "places, fewer than devices"}, kAxes},
+          EachType<ShiftType>, Shift,
+          {{"shift(f32[4,8@(a,b)]) {dim=1, by=3, axes=(a,b)}"},
+           {"shift(bf16[8@(a,b),6]) {dim=0, by=1, axes=a}"},
+           {"shift(f32[4,6@a]) {dim=1, by=1, axes=a}", -3, 3, "(a=2)"},
+           {"shift(f32[4,6@a]) {dim=1, by=1, axes=a, transport=copy_engine}",
+            -3, 3, "(a=2)"},
+           {"shift(i64[8@(a,b),2], f32[4@b,4,6]) {dim=0, by=1, axes=b}"}}),
       shard,
       stack,
   };

@@ -12,16 +12,17 @@ struct OpTable {
 
   OpTable() {
     for (auto group :
-         {ops::ElementwiseOps,  ops::FunctionOps,    ops::ActivationOps,
-          ops::MatmulOps,       ops::ConvOps,        ops::ReduceOps,
-          ops::SoftmaxOps,      ops::TopKOps,        ops::NormOps,
-          ops::ShapeOps,        ops::IndexOps,       ops::PadOps,
-          ops::GatherOps,       ops::GatherNdOps,    ops::ScatterOps,
-          ops::AttentionOps,    ops::MaskLengthsOps, ops::RotaryOps,
-          ops::EmbedOps,        ops::MoeOps,         ops::PackedRowsOps,
-          ops::PackedMatmulOps, ops::RandomOps,      ops::LossOps,
-          ops::OptimOps,        ops::CollectiveOps,  ops::ScheduleOps,
-          ops::FusionOps,       ops::OverlapOps,     ops::StripeOps}) {
+         {ops::ElementwiseOps,   ops::FunctionOps,    ops::ActivationOps,
+          ops::MatmulOps,        ops::ConvOps,        ops::ReduceOps,
+          ops::SoftmaxOps,       ops::TopKOps,        ops::NormOps,
+          ops::ShapeOps,         ops::IndexOps,       ops::PadOps,
+          ops::GatherOps,        ops::GatherNdOps,    ops::ScatterOps,
+          ops::AttentionOps,     ops::MaskLengthsOps, ops::RotaryOps,
+          ops::EmbedOps,         ops::MoeOps,         ops::PackedRowsOps,
+          ops::PackedMatmulOps,  ops::RandomOps,      ops::LossOps,
+          ops::OptimOps,         ops::CollectiveOps,  ops::ScheduleOps,
+          ops::FusionOps,        ops::OverlapOps,     ops::StripeOps,
+          ops::AttentionMergeOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

@@ -25,6 +25,7 @@ std::vector<OpDef> GatherOps();
 std::vector<OpDef> GatherNdOps();
 std::vector<OpDef> ScatterOps();
 std::vector<OpDef> AttentionOps();
+std::vector<OpDef> AttentionMergeOps();
 std::vector<OpDef> MaskLengthsOps();
 std::vector<OpDef> RotaryOps();
 std::vector<OpDef> EmbedOps();

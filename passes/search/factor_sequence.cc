@@ -87,7 +87,8 @@ absl::StatusOr<Mesh> FactorSequence(const CompileOptions& options,
     trial.mesh = over;
     ASYRA_ASSIGN_OR_RETURN(
         Unscheduled step,
-        SimulateUnscheduled(options, trial, machine, context.dim_names));
+        SimulateUnscheduled(options, trial, machine, context.dim_names,
+                            /*overlapped=*/true));
     return step.us;
   };
   absl::StatusOr<double> whole_us = us_over(mesh);
@@ -106,7 +107,7 @@ absl::StatusOr<Mesh> FactorSequence(const CompileOptions& options,
   context.Remark(
       "mesh {}: axis {} as two, so that rows and heads of attention are "
       "sharded "
-      "apart; with a few layers {} unscheduled, {} with the axis whole",
+      "apart; with a few layers {} before scheduling, {} with the axis whole",
       ToString(best), mesh.name(axis), TimeText(best_us),
       whole_us.ok() ? TimeText(*whole_us) : "impossible");
   return best;

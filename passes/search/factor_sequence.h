@@ -10,12 +10,12 @@
 
 namespace asyra {
 
-// Returns the model's mesh with axis sp as (sp.context, sp), where the step
-// without a schedule, simulated with a few layers, is at least 3 % shorter than
-// with the axis whole: 16 devices take 8 heads as 2 x 8. Tried are the most
-// devices that divide the heads of keys, and those of a host, so that heads
-// move over fast links. Returns the mesh unchanged where the user has fixed
-// shardings. `model` has stage global. A remark states the choice.
+// Returns the model's mesh with axis sp as (sp.context, sp), where the step,
+// simulated with a few layers whose collectives begin early, is at least 3 %
+// shorter than with the axis whole: 16 devices take 8 heads as 2 x 8. Tried are
+// the most devices that divide the heads of keys, and those of a host, so that
+// heads move over fast links. Returns the mesh unchanged where the user has
+// fixed shardings. `model` has stage global. A remark states the choice.
 absl::StatusOr<Mesh> FactorSequence(const CompileOptions& options,
                                     const Program& model,
                                     const Machine& machine,

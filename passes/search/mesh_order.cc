@@ -10,6 +10,7 @@
 #include "passes/analysis/shorten.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/shard/walk_keys.h"
 #include "simulator/replay/simulate.h"
 
 namespace asyra {
@@ -63,18 +64,46 @@ int64_t WeightBytes(const Program& program) {
 
 Program ShortTrial(const Program& model) { return Shorten(model, kLayers); }
 
+namespace {
+
+// Returns the time of a form of a partitioned program.
+absl::StatusOr<double> OverlappedUs(Program program, const AttentionForm& form,
+                                    PassContext context) {
+  Pipeline passes;
+  if (form.heads > 1) passes = HeadPasses(form.heads);
+  if (form.walk > 1) passes.push_back(WalkPasses(form.walk)[0]);
+  passes.push_back(MakePass("start_collectives", {{"early", true}}));
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, passes, context));
+  return Simulate(program, *context.costs).makespan_us;
+}
+
+}  // namespace
+
 absl::StatusOr<Unscheduled> SimulateUnscheduled(const CompileOptions& options,
                                                 Program program,
                                                 const Machine& machine,
-                                                const DimNames& dim_names) {
+                                                const DimNames& dim_names,
+                                                bool overlapped) {
   CostModel costs(machine, program.mesh, options.costs);
   PassContext context;
   context.costs = &costs;
   context.dim_names = dim_names;
   ASYRA_RETURN_IF_ERROR(
       RunPasses(program, ShardPasses(options.sharding), context));
-  return Unscheduled{Simulate(program, costs).makespan_us,
-                     WeightBytes(program)};
+  Unscheduled step = {Simulate(program, costs).makespan_us,
+                      WeightBytes(program)};
+  if (!overlapped) return step;
+  std::vector<AttentionForm> forms =
+      AttentionFormsOf(program, machine.gpus_per_host);
+  forms.insert(forms.begin(), AttentionForm{});
+  for (const AttentionForm& form : forms) {
+    bool walks = form.walk == 1 || options.key_walk == "auto";
+    bool splits = form.heads == 1 || options.head_parts == 0;
+    if (!walks || !splits) continue;
+    ASYRA_ASSIGN_OR_RETURN(double us, OverlappedUs(program, form, context));
+    step.us = std::min(step.us, us);
+  }
+  return step;
 }
 
 absl::StatusOr<Mesh> LowestCostOrder(const CompileOptions& options,

@@ -27,7 +27,9 @@ Program ShortTrial(const Program& model);
 int64_t WeightBytes(const Program& partitioned);
 
 // The step of a program of stage global over its mesh, partitioned but not
-// scheduled, as simulated.
+// scheduled, as simulated. With `overlapped` it is the shortest of that and of
+// the forms of attention that hide collectives (passes/shard/walk_keys.h),
+// whose collectives begin as early as they can.
 struct Unscheduled {
   double us = 0;
   int64_t weight_bytes = 0;  // of a device
@@ -35,6 +37,7 @@ struct Unscheduled {
 absl::StatusOr<Unscheduled> SimulateUnscheduled(const CompileOptions& options,
                                                 Program program,
                                                 const Machine& machine,
-                                                const DimNames& dim_names);
+                                                const DimNames& dim_names,
+                                                bool overlapped = false);
 
 }  // namespace asyra

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
 #include "ir/printer.h"
 #include "ir/split_axes.h"
 #include "ir/support/status.h"
 #include "passes/search/schedule.h"
+#include "passes/shard/walk_keys.h"
 #include "passes/shard/zero.h"
 #include "simulator/replay/library_memory.h"
 #include "simulator/replay/simulate.h"
@@ -25,6 +27,8 @@ constexpr int kZeroShare = 4;
 // fastest ones, they are tried: another one may have more to gain.
 constexpr int kOverHostsShare = 4;
 constexpr size_t kOverHostsTried = 2;
+// The part that each form of attention gets.
+constexpr int kFormShare = 4;
 
 std::string NameOfChosen(const std::vector<ScheduleChoice>& candidates) {
   auto chosen = absl::c_find_if(candidates, [](const ScheduleChoice& choice) {
@@ -64,6 +68,7 @@ absl::Status StrategySearch::Run() {
     ASYRA_RETURN_IF_ERROR(TryZeroLevels(strategies.front()));
   }
   if (Ranks()) ASYRA_RETURN_IF_ERROR(TryRanked());
+  if (!IsSmallEnough()) ASYRA_RETURN_IF_ERROR(TryAttentionForms());
   if (!result_->schedule.has_value()) return refused_;
   absl::c_move(rejected_, std::back_inserter(result_->schedule->candidates));
   if (!options_.schedule.smallest) {
@@ -144,6 +149,15 @@ absl::StatusOr<bool> StrategySearch::Shard(const std::string& zero,
   if (options_.over_hosts == "hierarchical") {
     ASYRA_RETURN_IF_ERROR(
         Run(strategy->program, OverHostsPasses(true), strategy->context));
+  }
+  if (options_.head_parts > 1) {
+    ASYRA_RETURN_IF_ERROR(Run(
+        strategy->program, HeadPasses(options_.head_parts), strategy->context));
+  }
+  int64_t parts = 0;
+  if (absl::SimpleAtoi(options_.key_walk, &parts)) {
+    ASYRA_RETURN_IF_ERROR(
+        Run(strategy->program, WalkPasses(parts), strategy->context));
   }
   return true;
 }
@@ -229,12 +243,48 @@ absl::Status StrategySearch::TryDecomposed(
 }
 
 // Returns whether some collective is over several devices of several hosts.
-bool StrategySearch::SpansHosts(const Program& program) const {
-  return absl::c_any_of(program.ops, [&](const Op& op) {
+bool StrategySearch::SpansHosts(const Strategy& strategy) {
+  return absl::c_any_of(strategy.program.ops, [&](const Op& op) {
     if (!op.is_collective()) return false;
-    GroupSpan span = context_.costs->SpanOf(op.attrs.Get<AxisList>("axes"));
+    GroupSpan span =
+        strategy.context.costs->SpanOf(op.attrs.Get<AxisList>("axes"));
     return span.hosts > 1 && span.per_host > 1;
   });
+}
+
+// Tries forms of attention with the strategy that is best so far, or the plan's
+// own where nothing fits. None of their times is measured.
+absl::Status StrategySearch::TryAttentionForms() {
+  auto fastest = absl::c_min_element(
+      tried_, [](const Strategy& a, const Strategy& b) { return a.us < b.us; });
+  std::optional<Strategy> best = refused_own_;
+  if (fastest != tried_.end()) best = *fastest;
+  if (options_.measured_only || !best.has_value()) return absl::OkStatus();
+  bool fits = result_->schedule.has_value() && result_->schedule->fits;
+  int64_t host = context_.costs->machine().gpus_per_host;
+  bool least = !fits || options_.schedule.smallest;
+  for (const AttentionForm& form :
+       AttentionFormsOf(best->program, host, least)) {
+    if (form.walk > 1 && options_.key_walk != "auto") continue;
+    if (form.heads > 1 && options_.head_parts != 0) continue;
+    Strategy strategy = *best;
+    std::string& name = strategy.name;
+    if (form.heads > 1) {
+      name += fmt::format("{}heads in {} parts", name.empty() ? "" : ", ",
+                          form.heads);
+      ASYRA_RETURN_IF_ERROR(
+          Run(strategy.program, HeadPasses(form.heads), strategy.context));
+    }
+    if (form.walk > 1) {
+      name += fmt::format("{}keys in {} parts", name.empty() ? "" : ", ",
+                          form.walk);
+      ASYRA_RETURN_IF_ERROR(
+          Run(strategy.program, WalkPasses(form.walk), strategy.context));
+    }
+    ASYRA_RETURN_IF_ERROR(
+        Try(std::move(strategy), options_.schedule.search_steps / kFormShare));
+  }
+  return absl::OkStatus();
 }
 
 // None of their times is measured.
@@ -244,7 +294,7 @@ absl::Status StrategySearch::TryOverHosts() {
   }
   std::vector<Strategy> fastest;
   for (const Strategy& strategy : tried_) {
-    if (SpansHosts(strategy.program)) fastest.push_back(strategy);
+    if (SpansHosts(strategy)) fastest.push_back(strategy);
   }
   absl::c_stable_sort(fastest, [](const Strategy& a, const Strategy& b) {
     return a.first_us < b.first_us;
@@ -306,8 +356,15 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
     // as many tiles as were asked for. All else is a fault.
     if (!IsRefusal(found.status())) return found.status();
     bool is_own = strategy.name.empty();
-    if (is_own && !ZeroIsOpen() && !Ranks()) return found.status();
+    // Keys in parts may take less memory.
+    int64_t host = context_.costs->machine().gpus_per_host;
+    bool may_shrink = absl::IsResourceExhausted(found.status()) &&
+                      !AttentionFormsOf(strategy.program, host, true).empty();
+    if (is_own && !ZeroIsOpen() && !Ranks() && !may_shrink) {
+      return found.status();
+    }
     if (is_own || refused_.ok()) refused_ = found.status();
+    if (is_own) refused_own_ = strategy;
     Reject(is_own ? kOwnName : strategy.name, found.status());
     return absl::OkStatus();
   }

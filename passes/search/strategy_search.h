@@ -11,6 +11,11 @@
 // collectives over such axes may be made hierarchical
 // (passes/shard/decompose_over_hosts.h), which splits these axes.
 //
+// Keys of attention that are gathered may come in parts, which are computed
+// with while others come (passes/shard/walk_keys.h); and what attention reads
+// and gives may be exchanged in parts of its heads
+// (passes/shard/split_heads.h).
+//
 // A training step for which no level of ZeRO was asked for
 // (passes/shard/zero.h) is also tried with the levels that the plan's estimate
 // does not choose. What backward computes again is chosen for each strategy
@@ -114,8 +119,9 @@ class StrategySearch {
                                const std::string& first_tp_strategy,
                                const std::vector<std::string>& levels);
   absl::Status LookAtOtherTpStrategy(const std::string& first_tp_strategy);
-  bool SpansHosts(const Program& program) const;
+  static bool SpansHosts(const Strategy& strategy);
   absl::Status TryOverHosts();
+  absl::Status TryAttentionForms();
   absl::Status TryMoreRecompute();
   // Returns the choice that was not rejected; null: all are rejected.
   const ScheduleChoice* Chosen() const;
@@ -177,6 +183,7 @@ class StrategySearch {
   std::string best_;  // its name
   std::string best_tp_strategy_;
   absl::Status refused_;  // of the plan's own, if nothing could be scheduled
+  std::optional<Strategy> refused_own_;  // the plan's own, where it was refused
   std::vector<ScheduleChoice> rejected_;  // before anything was scheduled
   // Remarks and costs of the best so far, from its context.
   std::vector<std::string> remarks_;

@@ -103,7 +103,8 @@ class Decomposer {
   bool IsOpen(const Op& op, const std::vector<AxisRun>& runs) const {
     CollectiveKind kind = op.def->collective;
     if (op.operands.size() != 1 || kind == CollectiveKind::kAllToAll ||
-        op.attrs.Int("ctas") != 0 || AsksForCopyEngine(op.attrs)) {
+        kind == CollectiveKind::kShift || op.attrs.Int("ctas") != 0 ||
+        AsksForCopyEngine(op.attrs)) {
       return false;
     }
     if (kind == CollectiveKind::kAllReduce &&

@@ -21,7 +21,7 @@ double LinkGbps(const Machine& machine, int64_t busy_gpus) {
 }
 
 // The same for the network, unlimited inside a host.
-double NetworkGbps(CollectiveKind kind, const GroupSpan& span,
+double NetworkGbps(CollectiveKind kind, const GroupSpan& span, int64_t shift,
                    const Machine& machine) {
   if (span.hosts == 1) return kUnlimited;
   auto ranks = static_cast<double>(span.ranks);
@@ -31,6 +31,11 @@ double NetworkGbps(CollectiveKind kind, const GroupSpan& span,
   // network; busbw counts (n - 1) / n.
   if (kind == CollectiveKind::kAllToAll) {
     return share * (ranks - 1) / (ranks - per_host);
+  }
+  // So many members of a host send to another, over the shares of all.
+  if (kind == CollectiveKind::kShift) {
+    int64_t away = std::min({shift, span.ranks - shift, span.per_host});
+    return share * per_host / static_cast<double>(std::max<int64_t>(away, 1));
   }
   // One ring per member on a host, each leaving through its own share.
   return share * per_host;
@@ -43,7 +48,9 @@ struct AlgorithmSpeed {
 
 std::vector<AlgorithmSpeed> AlgorithmsOf(CollectiveKind kind,
                                          double payload_bytes) {
-  if (kind == CollectiveKind::kAllToAll) return {{Algorithm::kDirect, 1}};
+  if (kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kShift) {
+    return {{Algorithm::kDirect, 1}};
+  }
   if (kind != CollectiveKind::kAllReduce) return {{Algorithm::kRing, 1}};
   return {{Algorithm::kRing, 1},
           {Algorithm::kTree, TreeFraction(payload_bytes)}};
@@ -111,13 +118,15 @@ std::string_view ToString(Algorithm algorithm) {
 
 double CopyLatencyUs(CollectiveKind kind, int64_t ranks) {
   bool twice = kind == CollectiveKind::kAllReduce;
-  auto peers = static_cast<double>(ranks - 1);
+  auto peers =
+      kind == CollectiveKind::kShift ? 1 : static_cast<double>(ranks - 1);
   return (kCopyMeetingUs + kCopyFlagUs * peers) * (twice ? 3 : 2) +
          kCopyIssueUs * peers * (twice ? 2 : 1);
 }
 
 double BusFactor(CollectiveKind kind, int64_t ranks) {
   auto n = static_cast<double>(ranks);
+  if (kind == CollectiveKind::kShift) return 1;
   double factor = (n - 1) / n;
   return kind == CollectiveKind::kAllReduce ? 2 * factor : factor;
 }
@@ -157,6 +166,11 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                 std::log2(hosts) *
                     (protocol.tree_network_hop_us + network_alpha_us));
   }
+  if (kind == CollectiveKind::kShift) {
+    return protocol.ring_base_us +
+           (hosts > 1 ? protocol.ring_network_hop_us + network_alpha_us
+                      : protocol.ring_hop_us);
+  }
   double rounds = kind == CollectiveKind::kAllReduce ? 2 : 1;
   double between = rounds * (hosts - 1);
   return protocol.ring_base_us +
@@ -175,7 +189,7 @@ CollectiveEstimate EstimateCollective(const Machine& machine,
   double bus_bytes = payload_bytes * BusFactor(kind, span.ranks);
   double inside =
       std::min(LinkGbps(machine, busy_gpus), ctas * machine.cta_gbps);
-  double network = NetworkGbps(kind, span, machine);
+  double network = NetworkGbps(kind, span, form.shift, machine);
   CollectiveEstimate best;
   best.time_us = kUnlimited;
   for (const AlgorithmSpeed& choice : AlgorithmsOf(kind, payload_bytes)) {

@@ -34,14 +34,15 @@ struct GroupSpan {
 // mesh axis fastest; gpus_per_host consecutive ones share a host.
 GroupSpan SpanOf(const Mesh& mesh, const AxisList& axes, int gpus_per_host);
 
-// Bytes on the busiest link over bytes of payload, as nccl-tests counts them.
+// Bytes on the busiest link over bytes of payload, as nccl-tests counts them; a
+// shift sends its payload.
 double BusFactor(CollectiveKind kind, int64_t ranks);
 
 enum class Algorithm : uint8_t {
   kNone,
   kRing,
   kTree,        // all_reduce alone
-  kDirect,      // all_to_all: sends to each peer
+  kDirect,      // all_to_all and shift: sends to each peer
   kCopyEngine,  // chunks are written to peers and reduced there
 };
 std::string_view ToString(Algorithm algorithm);
@@ -59,6 +60,7 @@ bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
 struct CollectiveForm {
   bool copy_engine = false;  // where they reach
   int ctas = 0;              // 0: as many as the library takes
+  int64_t shift = 0;         // places, of CollectiveKind::kShift
 };
 
 struct CollectiveEstimate {
@@ -87,7 +89,8 @@ double CopyLatencyUs(CollectiveKind kind, int64_t ranks);
 // The fastest of the algorithms and protocols, or copy engines. `payload_bytes`
 // is the size of nccl-tests: the whole buffer of an all_gather (result) or
 // reduce_scatter (operand), the buffer of an all_reduce, the bytes that one
-// rank sends in an all_to_all. `busy_gpus` of a host communicate at once.
+// rank sends in an all_to_all or shift. `busy_gpus` of a host communicate at
+// once.
 CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,

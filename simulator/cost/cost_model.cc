@@ -262,7 +262,10 @@ double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
 CollectiveForm CostModel::FormOf(const OpCall& call) const {
   return {.copy_engine = AsksForCopyEngine(call.attrs) &&
                          CanUseCopyEngine(machine_, call, mesh_),
-          .ctas = CtasOf(call)};
+          .ctas = CtasOf(call),
+          .shift = call.def.collective == CollectiveKind::kShift
+                       ? call.attrs.Int("by")
+                       : 0};
 }
 
 double CostModel::PayloadOf(const OpCall& call) const {

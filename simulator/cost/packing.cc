@@ -36,6 +36,7 @@ Packing PackingOf(const OpDef& def, const AttrMap& attrs, const Type& operand,
       after = IsPacked(RunsAlong(attrs, "dim", result), operand.bytes());
       break;
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kShift:
     case CollectiveKind::kNone:
       break;
   }

@@ -99,7 +99,7 @@ struct Machine {
   Rate host_memory_gbps;  // of a whole host; used without p2p
   double cta_gbps = 0;    // bus bandwidth that one CTA of a collective moves
   std::vector<Protocol> protocols;                         // never empty
-  std::map<CollectiveKind, CollectiveParams> collectives;  // all four
+  std::map<CollectiveKind, CollectiveParams> collectives;  // of all kinds
   int copy_engines = 0;
   Rate copy_gbps;  // of copy engines to the other GPUs, one direction
   // The fraction of its speed that computation limited by arithmetic keeps

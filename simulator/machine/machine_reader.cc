@@ -93,12 +93,15 @@ CollectiveParams ReadCollective(JsonFields& fields) {
 }
 
 std::map<CollectiveKind, CollectiveParams> ReadCollectives(JsonFields& fields) {
+  CollectiveParams exchange = fields.Object("all_to_all", ReadCollective);
   return {
       {CollectiveKind::kAllReduce, fields.Object("all_reduce", ReadCollective)},
       {CollectiveKind::kAllGather, fields.Object("all_gather", ReadCollective)},
       {CollectiveKind::kReduceScatter,
        fields.Object("reduce_scatter", ReadCollective)},
-      {CollectiveKind::kAllToAll, fields.Object("all_to_all", ReadCollective)},
+      {CollectiveKind::kAllToAll, exchange},
+      // Sends and receives too.
+      {CollectiveKind::kShift, exchange},
   };
 }
 

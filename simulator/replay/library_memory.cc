@@ -83,6 +83,8 @@ Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
                        op.attrs.Int("ctas")}];
     if (op.def->collective == CollectiveKind::kAllToAll) {
       connections.peers = SpanOf(program, op, machine).ranks - 1;
+    } else if (op.def->collective == CollectiveKind::kShift) {
+      connections.peers = std::max<int64_t>(connections.peers, 2);
     } else {
       connections.rings = true;
     }

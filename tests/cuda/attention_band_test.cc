@@ -15,12 +15,13 @@ AttentionProblem Problem(int64_t rows, int64_t keys) {
           .t = keys,
           .g = 1,
           .e = 8,
+          .keys = keys,
           .hidden = -INFINITY};
 }
 
 bool Sees(const AttentionProblem& p, int64_t row, int64_t key) {
   int64_t at = p.first_row + row;
-  return (p.window == 0 || key > at - p.window) &&
+  return key < p.keys && (p.window == 0 || key > at - p.window) &&
          (p.window_after == 0 || key < at + p.window_after);
 }
 
@@ -41,7 +42,9 @@ TEST(AttentionBand, SaysWhatRowsSee) {
       for (int64_t first : {-2, 0, 1, 3, 5}) {
         for (int64_t window : {0, 1, 2, 5}) {
           for (int64_t after : {0, 1, 3}) {
-            AttentionProblem p = Problem(rows, keys);
+            // One key is seen by no row.
+            AttentionProblem p = Problem(rows, keys + 1);
+            p.keys = keys;
             p.first_row = first;
             p.window = window;
             p.window_after = after;
@@ -49,7 +52,7 @@ TEST(AttentionBand, SaysWhatRowsSee) {
             auto band = BandOf(p, false);
             for (int64_t row = 0; row < rows; ++row) {
               bool any = false;
-              for (int64_t key = 0; key < keys; ++key) {
+              for (int64_t key = 0; key <= keys; ++key) {
                 bool sees = Sees(p, row, key);
                 any |= sees;
                 equal &= !band || sees == InBand(p, *band, row, key);

@@ -94,18 +94,53 @@ class OverMesh : public testing::TestWithParam<OpCase> {
       for (const Spread& spread : operands_) {
         operands.push_back(spread.shards[device]);
       }
-      Spread& made = results_[0];
-      Type local = made.type.Local(mesh_);
-      Tensor result(local.dtype, local.shape());
-      ASYRA_CHECK_OK(call_.def->reference({*call_.def,
-                                           call_.attrs,
-                                           call_.operands,
-                                           {made.type},
-                                           operands,
-                                           absl::MakeSpan(&result, 1),
-                                           mesh_,
-                                           device}));
-      made.shards[device] = result;
+      std::vector<Type> types;
+      std::vector<Tensor> results;
+      for (const Spread& made : results_) {
+        types.push_back(made.type);
+        Type local = made.type.Local(mesh_);
+        results.emplace_back(local.dtype, local.shape());
+      }
+      ASYRA_CHECK_OK(call_.def->reference(
+          {*call_.def, call_.attrs, call_.operands, types, operands,
+           absl::MakeSpan(results), mesh_, device}));
+      for (size_t i = 0; i < results_.size(); ++i) {
+        results_[i].shards[device] = results[i];
+      }
+    }
+  }
+
+  // For what is no collective.
+  void ExpectAsOnOneDevice() {
+    std::vector<Type> operand_types, types;
+    std::vector<Tensor> operands, want;
+    for (const Spread& spread : operands_) {
+      operand_types.push_back(spread.type.Global());
+      operands.push_back(Meaning(spread, mesh_));
+    }
+    for (const Spread& spread : results_) {
+      types.push_back(spread.type.Global());
+      want.emplace_back(types.back().dtype, types.back().shape());
+    }
+    ASYRA_CHECK_OK(
+        call_.def->reference({*call_.def, call_.attrs, operand_types, types,
+                              operands, absl::MakeSpan(want), Mesh(), 0}));
+    for (size_t i = 0; i < results_.size(); ++i) {
+      // Sums over devices are rounded otherwise.
+      EXPECT_TRUE(Near(Meaning(results_[i], mesh_), want[i], 1e-6));
+    }
+  }
+
+  void ExpectPartsMoved() {
+    const auto& axes = call_.attrs.Get<AxisList>("axes");
+    for (int64_t device = 0; device < mesh_.num_devices(); ++device) {
+      std::vector<int64_t> group = mesh_.Group(device, axes);
+      auto to = (mesh_.GroupIndex(device, axes) + call_.attrs.Int("by")) %
+                static_cast<int64_t>(group.size());
+      for (size_t i = 0; i < results_.size(); ++i) {
+        EXPECT_TRUE(SameBytes(results_[i].shards[group[to]],
+                              operands_[i].shards[device]));
+      }
     }
   }
 
@@ -166,25 +201,12 @@ TEST_P(OverMesh, CollectivesKeepTheGlobalValue) {
     // The summands of the value, side by side.
     EXPECT_TRUE(Near(SumOfParts(Meaning(results_[0], mesh_)),
                      Meaning(operands_[0], mesh_), 0));
-  } else if (results_[0].type.shape() != operands_[0].type.shape()) {
-    // No collective: compared with the op on one device.
-    std::vector<Type> types;
-    std::vector<Tensor> operands;
-    for (const Spread& spread : operands_) {
-      types.push_back(spread.type.Global());
-      operands.push_back(Meaning(spread, mesh_));
-    }
-    Type type = results_[0].type.Global();
-    Tensor want(type.dtype, type.shape());
-    ASYRA_CHECK_OK(call_.def->reference({*call_.def,
-                                         call_.attrs,
-                                         types,
-                                         {type},
-                                         operands,
-                                         absl::MakeSpan(&want, 1),
-                                         Mesh(),
-                                         0}));
-    EXPECT_TRUE(Near(Meaning(results_[0], mesh_), want, 0));
+  } else if (call_.def->group_reference == nullptr &&
+             (call_.def->distribute == nullptr ||
+              results_[0].type.shape() != operands_[0].type.shape())) {
+    ExpectAsOnOneDevice();
+  } else if (call_.def->collective == CollectiveKind::kShift) {
+    ExpectPartsMoved();
   } else {
     ASSERT_EQ(results_.size(), operands_.size());
     for (size_t i = 0; i < results_.size(); ++i) {

@@ -28,6 +28,7 @@ constexpr IntKey kIntKeys[] = {
     {"ep", &CompileFlags::ep},
     {"nodes", &CompileFlags::nodes},
     {"expert-capacity", &CompileFlags::expert_capacity},
+    {"head-parts", &CompileFlags::head_parts},
 };
 struct TextKey {
   std::string_view name;
@@ -41,6 +42,7 @@ constexpr TextKey kTextKeys[] = {
     {"scheduler", &CompileFlags::scheduler},
     {"reduce-scatter", &CompileFlags::reduce_scatter},
     {"over-hosts", &CompileFlags::over_hosts},
+    {"key-walk", &CompileFlags::key_walk},
     {"machine", &CompileFlags::machine},
     {"ranks-as", &CompileFlags::ranks_as},
     {"passes", &CompileFlags::passes},

@@ -35,6 +35,10 @@ AttentionRows::AttentionRows(const KernelUse& use, int first_extra)
       runs_(use.attrs().Int("runs")),
       at_end_(use.attrs().Bool("at_end")),
       rows_in_all_(use.global_operands()[0].size(1)) {
+  const Type& keys = use.global_operands()[1];
+  keys_ = ops::KeyShardAt(use.attrs(),
+                          use.Start(keys, 1) / std::max<int64_t>(1, sizes_.t),
+                          keys.size(1));
   for (int i = 0; i < use.num_operands(); ++i) {
     operands_.push_back(
         {use.operand(i).dtype, use.operand(i).num_elements(), -1});
@@ -153,7 +157,9 @@ bool SupportsAttention(const KernelUse& use) {
   for (int i = 0; i < kMatrices; ++i) {
     if (use.operand(i).num_elements() == 0) return false;
   }
-  return use.operand(0).dtype != DType::kF64;
+  return use.operand(0).dtype != DType::kF64 &&
+         ops::HasOneKeyShard(use.attrs(), use.operand(1).size(1),
+                             use.global_operands()[1].size(1));
 }
 
 }  // namespace asyra::cpu

@@ -77,8 +77,9 @@ class AttentionRows {
   // Returns the position of a row among the keys.
   int64_t Place(const Row& row, const Extras& extras) const;
   bool SeesFrom(int64_t place, int64_t t) const {
-    return (window_after_ == 0 || t < place + window_after_) &&
-           (window_ == 0 || t > place - window_);
+    int64_t key = keys_.Place(t);
+    return (window_after_ == 0 || key < place + window_after_) &&
+           (window_ == 0 || key > place - window_);
   }
 
   ops::AttentionSizes sizes_;
@@ -89,13 +90,15 @@ class AttentionRows {
   bool mask_is_bool_ = false;
   int64_t offset_, start_;  // of the first row: the place, the number
   int64_t runs_;
+  ops::KeyShard keys_;
   bool at_end_;
   int64_t rows_in_all_;  // of queries, over all ranks
   std::vector<OperandPlan> operands_;
   Shape mask_strides_;
 };
 
-// True if q, k and v are not empty and have at most single precision.
+// True if q, k and v are not empty and have at most single precision, and the
+// keys of one shard at most.
 bool SupportsAttention(const KernelUse& use);
 
 }  // namespace asyra::cpu

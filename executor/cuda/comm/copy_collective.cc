@@ -10,7 +10,7 @@
 namespace asyra::cuda {
 namespace {
 
-constexpr int64_t kMeetings = 3;  // at most
+constexpr int64_t kMeetings = 3;  // at most: of Meeting
 
 // Addresses of a member, as this process reaches them.
 struct Addresses {
@@ -30,6 +30,9 @@ struct Geometry {
   bool whole = false;   // sums are sent to all members
   bool split = false;   // CollectiveUse::split
 
+  bool Writes(int64_t from, int64_t to) const {
+    return runs.Moves(from, to, members);
+  }
   int64_t slot_bytes() const {
     return RoundUp(chunk_bytes, kWorkspaceAlignment);
   }
@@ -108,29 +111,32 @@ class CopyCollective : public CudaKernel {
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     // A copy within a GPU is always a kernel, never a copy engine. Launched now
     // it finds CTA slots before the next computation.
-    if (!g_.sums && !has_self_copy()) {
+    if (!g_.sums && !has_self_copy() && g_.Writes(g_.self, g_.self)) {
       ASYRA_RETURN_IF_ERROR(SendChunk(g_.self, args, stream));
     }
     // Everybody's memory is free to be written to.
-    ASYRA_RETURN_IF_ERROR(MeetAll(0, stream));
+    ASYRA_RETURN_IF_ERROR(Meet(Meeting::kFree, stream));
     // To the next member first, so that not all write to the same one.
     for (int64_t i = 1; i < g_.members; ++i) {
-      ASYRA_RETURN_IF_ERROR(
-          SendChunk((g_.self + i) % g_.members, args, stream));
+      int64_t to = (g_.self + i) % g_.members;
+      if (!g_.Writes(g_.self, to)) continue;
+      ASYRA_RETURN_IF_ERROR(SendChunk(to, args, stream));
     }
-    ASYRA_RETURN_IF_ERROR(MeetAll(1, stream));
+    ASYRA_RETURN_IF_ERROR(Meet(Meeting::kWritten, stream));
     if (!g_.sums) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(AddChunks(args, stream));
     if (!g_.whole) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(SendSum(args, stream));
-    return MeetAll(2, stream);
+    return Meet(Meeting::kSummed, stream);
   }
 
   // The self-copy: next to a matmul its kernel waits until the matmul ends, and
   // so would everything behind it on the collective's stream. The driver's copy
   // kernel would then delay small ops until it is done, and takes twice as long
   // for few long rows.
-  bool has_self_copy() const override { return g_.split && !g_.sums; }
+  bool has_self_copy() const override {
+    return g_.split && !g_.sums && g_.Writes(g_.self, g_.self);
+  }
   absl::Status EnqueueSelfCopy(const KernelArgs& args,
                                cudaStream_t stream) override {
     return has_self_copy() ? SendChunk(g_.self, args, stream)
@@ -138,15 +144,27 @@ class CopyCollective : public CudaKernel {
   }
 
  private:
-  // A barrier of all members: later work sees everything that they wrote before
-  // it. A flag is set only between two barriers over other flags, so that the
-  // next launch can reuse it.
-  absl::Status MeetAll(int meeting, cudaStream_t stream) {
+  enum class Meeting : int8_t {
+    kFree,     // results are free to be written to
+    kWritten,  // and written
+    kSummed,   // sums are written
+  };
+
+  // A meeting of each member with those that write to it, and with those that
+  // it writes to: later work sees everything that they wrote before it. A flag
+  // is set only between two meetings over other flags, so that the next launch
+  // can reuse it.
+  absl::Status Meet(Meeting meeting, cudaStream_t stream) {
     absl::InlinedVector<uint32_t*, 8> mine, theirs;
+    bool before = meeting == Meeting::kFree;
+    int64_t first = static_cast<int64_t>(meeting) * g_.members;
     for (int64_t member = 0; member < g_.members; ++member) {
       if (member == g_.self) continue;
-      mine.push_back(flags_ + meeting * g_.members + member);
-      theirs.push_back(peers_[member].flags + meeting * g_.members + g_.self);
+      bool to = g_.Writes(g_.self, member), from = g_.Writes(member, g_.self);
+      if (before ? to : from) mine.push_back(flags_ + first + member);
+      if (before ? from : to) {
+        theirs.push_back(peers_[member].flags + first + g_.self);
+      }
     }
     ASYRA_RETURN_IF_ERROR(own_.flags->Raise(theirs, stream));
     return own_.flags->Await(mine, stream);

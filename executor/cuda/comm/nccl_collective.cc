@@ -70,8 +70,10 @@ StridedCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
 class Part {
  public:
   Part(CollectiveKind kind, const CollectiveGeometry& geometry, int64_t members,
-       ncclDataType_t type, int64_t work_begin)
+       int64_t self, ncclDataType_t type, int64_t work_begin)
       : kind_(kind),
+        to_(static_cast<int>((self + geometry.shift) % members)),
+        from_(static_cast<int>((self + members - geometry.shift) % members)),
         type_(type),
         count_(geometry.chunk_elements()),
         work_begin_(work_begin) {
@@ -159,10 +161,26 @@ class Part {
       case CollectiveKind::kAllToAll:
         return ToStatus(ncclAlltoAll(from, to, count_, type_, comm, stream),
                         "ncclAlltoAll");
+      case CollectiveKind::kShift:
+        return Exchange(from, to, comm, stream);
       case CollectiveKind::kNone:
         break;
     }
     return absl::OkStatus();
+  }
+
+  absl::Status Exchange(const void* from, void* to, ncclComm_t comm,
+                        cudaStream_t stream) const {
+    ASYRA_RETURN_IF_ERROR(ToStatus(ncclGroupStart(), "ncclGroupStart"));
+    absl::Status status =
+        ToStatus(ncclSend(from, count_, type_, to_, comm, stream), "ncclSend");
+    if (status.ok()) {
+      status = ToStatus(ncclRecv(to, count_, type_, from_, comm, stream),
+                        "ncclRecv");
+    }
+    // Also after an error: an open group would include all later calls.
+    absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
+    return status.ok() ? ended : status;
   }
 
   std::byte* Received(std::byte* workspace) const {
@@ -170,6 +188,7 @@ class Part {
   }
 
   CollectiveKind kind_;
+  int to_, from_;  // members of a shift
   ncclDataType_t type_;
   int64_t count_;  // of a chunk, in elements of type_
   int64_t work_begin_, all_bytes_;
@@ -230,7 +249,7 @@ class NcclCollective : public CudaKernel {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareNcclCollective(
-    const CollectiveUse& use, ncclComm_t comm) {
+    const CollectiveUse& use, int self, ncclComm_t comm) {
   auto members = static_cast<int64_t>(use.members.size());
   ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> geometries,
                          GeometriesOf(use));
@@ -241,7 +260,7 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareNcclCollective(
     if (geometry.sums) {
       ASYRA_ASSIGN_OR_RETURN(type, SummedType(geometry.dtype));
     }
-    parts.emplace_back(use.use.def().collective, geometry, members, type,
+    parts.emplace_back(use.use.def().collective, geometry, members, self, type,
                        work_bytes);
     work_bytes += parts.back().work_bytes();
   }

@@ -8,9 +8,10 @@
 
 namespace asyra::cuda {
 
-// `comm` connects the members of the use's group in their order, and outlives
-// the kernel. Error: an element type that NCCL cannot reduce.
+// `comm` connects the members of the use's group in their order, of whom this
+// rank is number `self`, and outlives the kernel. Error: an element type that
+// NCCL cannot reduce.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareNcclCollective(
-    const CollectiveUse& use, ncclComm_t comm);
+    const CollectiveUse& use, int self, ncclComm_t comm);
 
 }  // namespace asyra::cuda

@@ -102,8 +102,9 @@ class NcclWorld : public Communicator {
     }
     ASYRA_RETURN_IF_ERROR(Connect());
     ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel,
-                           cuda::PrepareNcclCollective(use, comm));
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<CudaKernel> kernel,
+        cuda::PrepareNcclCollective(use, MemberOf(use), comm));
     return WarmUp(use.use, comm, std::move(kernel));
   }
 

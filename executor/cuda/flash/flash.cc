@@ -106,6 +106,7 @@ FlashParams ParamsOf(const AttentionProblem& p, const FlashDesign& design) {
   params.s = static_cast<int32_t>(p.s);
   params.h = static_cast<int32_t>(p.h);
   params.t = static_cast<int32_t>(p.t);
+  params.keys = static_cast<int32_t>(p.keys);
   params.g = static_cast<int32_t>(p.g);
   params.first_row = static_cast<int32_t>(p.first_row);
   params.window = static_cast<int32_t>(p.window);

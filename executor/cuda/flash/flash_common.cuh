@@ -7,12 +7,12 @@ using Params = FlashParams;
 struct Sight {
   int first_row, length;
   __device__ __forceinline__ Sight(const Params& p, int b)
-      : first_row(p.first_row), length(p.t) {
+      : first_row(p.first_row), length(p.keys) {
 #if LENGTHS
     int64 given = LENGTHS == 8 ? static_cast<const int64*>(p.lengths)[b]
                                : int64{static_cast<const int*>(p.lengths)[b]};
     if (p.at_end) first_row += static_cast<int>(given);
-    length = static_cast<int>(given < 0 ? 0 : given < p.t ? given : p.t);
+    length = static_cast<int>(given < 0 ? 0 : given < p.keys ? given : p.keys);
 #endif
   }
   // Keys of [from, to) outside are seen by none of the rows [row, row + rows).

@@ -11,7 +11,7 @@ struct FlashParams {
   void *dq, *dq_out, *dk, *dv;
   long long mask_strides[4];  // over [b, h, s, t]; 0: it broadcasts
   long long tile_strides[4];
-  int b, s, h, t, g;
+  int b, s, h, t, g, keys;
   int first_row, window, window_after, at_end, empty_is_nan;
   float scale, softcap;
 };

@@ -16,6 +16,7 @@ namespace asyra::cuda {
 struct AttentionProblem {
   Element element = Element::kF32;  // of q, k, v, dy and the results
   int64_t b = 0, s = 0, h = 0, d = 0, t = 0, g = 0, e = 0;
+  int64_t keys = 0;  // the first ones of t, the only ones that are seen
   double scale = 1, softcap = 0;
   double hidden = 0;  // score of keys that the band or a bool mask hides
   bool empty_is_nan = false;  // rows whose scores are all -inf; else 0

@@ -68,6 +68,16 @@ AttentionProblem ProblemOf(const KernelUse& use, int first) {
       .window = attrs.Int("window"),
       .window_after = attrs.Bool("causal") ? 1 : attrs.Int("window_after"),
       .at_end = attrs.Bool("at_end")};
+  const Type& k = use.global_operands()[1];
+  problem.keys = problem.t;
+  if (attrs.Int("shards") > 0 && problem.t > 0) {
+    ops::KeyShard shard =
+        ops::KeyShardAt(attrs, use.Start(k, 1) / problem.t, k.size(1));
+    ops::KeyPrefix prefix =
+        ops::PrefixOf(shard, problem.first_row, attrs.Bool("causal"));
+    problem.first_row = prefix.first_row;
+    problem.keys = prefix.keys;
+  }
   if (problem.at_end) problem.first_row -= q.size(1);
   if (operands.mask >= 0) Describe(types[operands.mask], &problem);
   if (operands.lengths >= 0) {
@@ -81,7 +91,9 @@ AttentionProblem ProblemOf(const KernelUse& use, int first) {
 
 bool HasOneRun(const KernelUse& use) {
   int64_t rows = use.global_operands()[0].size(1);
-  return use.operand(0).size(1) * -use.attrs().Int("runs") <= rows;
+  return use.operand(0).size(1) * -use.attrs().Int("runs") <= rows &&
+         ops::HasOneKeyShard(use.attrs(), use.operand(1).size(1),
+                             use.global_operands()[1].size(1));
 }
 
 namespace {
@@ -117,17 +129,18 @@ std::optional<AttentionBand> BandWithLengths(const AttentionProblem& p) {
 
 std::optional<AttentionBand> BandOf(const AttentionProblem& p,
                                     bool has_lengths) {
-  if (p.s == 0 || p.t == 0 || p.hidden > ops::kAsGoodAsHidden)
+  if (p.s == 0 || p.keys == 0 || p.hidden > ops::kAsGoodAsHidden) {
     return std::nullopt;
+  }
   if (has_lengths) return BandWithLengths(p);
   int64_t last_row = p.first_row + p.s - 1;
-  int64_t begin = 0, end = p.t;
+  int64_t begin = 0, end = p.keys;
   if (p.window_after > 0) {
     if (p.first_row + p.window_after <= 0) return std::nullopt;
     end = std::min(end, last_row + p.window_after);
   }
   if (p.window > 0) {
-    if (last_row - p.window + 1 >= p.t) return std::nullopt;
+    if (last_row - p.window + 1 >= p.keys) return std::nullopt;
     begin = std::max<int64_t>(0, p.first_row - p.window + 1);
   }
   AttentionBand band = Align(p, p.first_row - begin, end - begin);

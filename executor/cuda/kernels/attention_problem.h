@@ -13,8 +13,8 @@ namespace asyra::cuda {
 using ops::kFirstExtra, ops::kFirstGradExtra;
 using ops::kGradDy, ops::kGradLogSums, ops::kGradY;
 
-// Returns whether the rows of a device are neighbours (attribute `runs`): a
-// problem has no others.
+// Returns whether the rows of a device are neighbours (attribute `runs`), and
+// its keys of one shard: a problem has no others.
 bool HasOneRun(const KernelUse& use);
 // `first` is one of these two.
 AttentionProblem ProblemOf(const KernelUse& use, int first);

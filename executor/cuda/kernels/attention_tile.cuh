@@ -109,13 +109,13 @@ struct Sight {
   __device__ Sight(const AttentionProblem& p, const AttentionData& data,
                    int64_t b)
       : first_row(p.first_row),
-        length(p.t),
+        length(p.keys),
         window(p.window),
         window_after(p.window_after) {
     if (data.lengths == nullptr) return;
     int64_t given = LoadInteger(data.lengths, p.lengths, b);
     if (p.at_end) first_row += given;
-    length = given < p.t ? given : p.t;
+    length = given < p.keys ? given : p.keys;
   }
   __device__ bool Sees(int64_t s, int64_t key) const {
     int64_t row = first_row + s;

@@ -10,16 +10,27 @@ using KernelsByOp =
 
 KernelsByOp ListKernels() {
   KernelsByOp by_op;
-  for (auto group : {cuda::AttentionKernels,     cuda::TopKKernels,
-                     cuda::ConvKernels,          cuda::CopyKernels,
-                     cuda::ElementwiseKernels,   cuda::FusionKernels,
-                     cuda::LookupKernels,        cuda::LossPartKernels,
-                     cuda::MaskLengthsKernels,   cuda::MatmulKernels,
-                     cuda::MoeKernels,           cuda::NormGradKernels,
-                     cuda::PackedRowsKernels,    cuda::PadKernels,
-                     cuda::GatherScatterKernels, cuda::RandomKernels,
-                     cuda::ReduceKernels,        cuda::RotaryKernels,
-                     cuda::RowKernels,           cuda::ScanKernels,
+  for (auto group : {cuda::AttentionMergeKernels,
+                     cuda::AttentionKernels,
+                     cuda::TopKKernels,
+                     cuda::ConvKernels,
+                     cuda::CopyKernels,
+                     cuda::ElementwiseKernels,
+                     cuda::FusionKernels,
+                     cuda::LookupKernels,
+                     cuda::LossPartKernels,
+                     cuda::MaskLengthsKernels,
+                     cuda::MatmulKernels,
+                     cuda::MoeKernels,
+                     cuda::NormGradKernels,
+                     cuda::PackedRowsKernels,
+                     cuda::PadKernels,
+                     cuda::GatherScatterKernels,
+                     cuda::RandomKernels,
+                     cuda::ReduceKernels,
+                     cuda::RotaryKernels,
+                     cuda::RowKernels,
+                     cuda::ScanKernels,
                      cuda::TrainKernels}) {
     for (const CudaKernelDef& def : group()) by_op[def.op].push_back(def);
   }

@@ -15,6 +15,7 @@ const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 namespace cuda {
 
 std::vector<CudaKernelDef> AttentionKernels();
+std::vector<CudaKernelDef> AttentionMergeKernels();
 std::vector<CudaKernelDef> TopKKernels();
 std::vector<CudaKernelDef> ConvKernels();
 std::vector<CudaKernelDef> CopyKernels();

@@ -33,7 +33,7 @@ TEST(Machine, EveryEmbeddedMachineLoads) {
     absl::StatusOr<Machine> machine = LoadMachine(name);
     ASSERT_TRUE(machine.ok()) << machine.status();
     EXPECT_EQ(machine->name, name);
-    EXPECT_EQ(machine->collectives.size(), 4u);
+    EXPECT_EQ(machine->collectives.size(), 5u);
   }
 }
 

@@ -1,0 +1,65 @@
+// Attention and its gradients whose keys can walk (walk_keys.h).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ir/program.h"
+
+namespace asyra {
+
+// Keys or values that are gathered before attention reads them.
+struct GatheredKeys {
+  ValueId shard = kNoValue;  // what is gathered along dimension 1
+  AxisList axes;
+  int64_t pairs = 0;  // the order of `shard` is that of stripes; 0: natural
+
+  friend bool operator==(const GatheredKeys& a, const GatheredKeys& b) {
+    return a.axes == b.axes && a.pairs == b.pairs;
+  }
+};
+
+class WalkSites {
+ public:
+  explicit WalkSites(const Program& program);
+
+  // Returns whether the op is attention, or its gradients, to which it applies.
+  bool Has(int op) const { return sites_[op]; }
+  // Returns the gathered keys of such an op, or its values.
+  const GatheredKeys& KeysOf(int op, bool values) const;
+
+  // A reduce_scatter that sums the gradients of gathered keys or values.
+  struct Sum {
+    GatheredKeys keys;  // `shard` is unset
+    // Results of attention_grad, whose sum it is.
+    std::vector<ValueId> gradients;
+  };
+  // By the op that reduces them.
+  const std::map<int, Sum>& sums() const { return sums_; }
+  // Returns whether only reductions of sums() read its results.
+  bool IsInside(int op) const { return inside_[op]; }
+
+  // Attentions with keys of their own, without gradients.
+  int attentions() const { return attentions_; }
+  // The axes of all sites, each list once.
+  std::vector<AxisList> AxesOfSites() const;
+
+ private:
+  std::optional<GatheredKeys> Gathered(ValueId value) const;
+  bool IsSite(const Op& op) const;
+  std::optional<Sum> SumOf(int op) const;
+  bool AddGradients(ValueId value, std::vector<ValueId>* gradients,
+                    std::vector<int>* ops) const;
+  void FindSums();
+
+  const Program& program_;
+  std::vector<int> definition_;  // of each value: the op, or -1
+  std::vector<int> uses_;        // of each value
+  std::vector<bool> sites_, inside_;
+  std::map<ValueId, GatheredKeys> keys_;
+  std::map<int, Sum> sums_;
+  int attentions_ = 0;
+};
+
+}  // namespace asyra

@@ -1,0 +1,88 @@
+// Keys that walk, on cpu ranks that are late at random: forward and gradients,
+// with collectives as early as they can be, against one device.
+#include "executor/cpu/run_on_cpu.h"
+#include "gtest/gtest.h"
+#include "ir/interpreter.h"
+#include "ir/support/check.h"
+#include "models/models.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+#include "tests/support/costs.h"
+#include "tests/support/sanitized.h"
+
+namespace asyra {
+namespace {
+
+using Axes = std::vector<Mesh::Axis>;
+
+struct Walk {
+  Axes axes;
+  std::string stripes;
+  int64_t parts = 0;
+};
+
+double RelativeError(const Tensor& got, const Tensor& want) {
+  double largest = 1e-3, error = 0;
+  for (int64_t k = 0; k < want.num_elements(); ++k) {
+    largest = std::max(largest, std::abs(want.Get(k)));
+    double here = std::abs(want.Get(k) - got.Get(k));
+    error = here <= error ? error : here;  // NaN counts
+  }
+  return error / largest;
+}
+
+void ExpectSameWalking(const Walk& walk, const std::string& dtype,
+                       double tolerance) {
+  Mesh mesh = ASYRA_VALUE(Mesh::Create(walk.axes));
+  SCOPED_TRACE(fmt::format("{} {} stripes {} parts {}", dtype, ToString(mesh),
+                           walk.stripes, walk.parts));
+  TrainOptions train;
+  train.what = TrainOptions::What::kGradients;
+  Program single = ASYRA_VALUE(
+      BuiltinModel("llama3-tiny", {{"layers", 1}, {"batch", 2}, {"seq", 32}}));
+  PassContext plain, on_mesh;
+  ASYRA_CHECK_OK(
+      RunPasses(single, {MakePass("set_dtype", {{"dtype", dtype}})}, plain));
+  Program local = single;
+  local.mesh = mesh;
+  CostModel costs = Costs(local);
+  on_mesh.costs = &costs;
+  ASYRA_CHECK_OK(RunPasses(single, TrainPasses(train), plain));
+  ShardingOptions sharding = {.stripes = walk.stripes};
+  if (walk.stripes == "never") sharding.pins = ".*attention=1@sp";
+  ASYRA_CHECK_OK(RunPasses(local, ShardPasses(sharding, train), on_mesh));
+  ASYRA_CHECK_OK(RunPasses(local, WalkPasses(walk.parts), on_mesh));
+  EXPECT_TRUE(absl::c_any_of(local.ops, [](const Op& op) {
+    return op.def->collective == CollectiveKind::kShift;
+  }));
+  ASYRA_CHECK_OK(RunPasses(local,
+                           {MakePass("start_collectives", {{"early", true}}),
+                            MakePass("plan_memory", {})},
+                           on_mesh));
+  std::vector<Tensor> inputs = RandomInputs(single, 11, 64);
+  RunResult run = ASYRA_VALUE(RunOnCpu(
+      local, inputs,
+      {.inject_jitter_us = 200, .repeat = 3, .check_deterministic = true}));
+  std::vector<Tensor> want = ASYRA_VALUE(Interpret(single, inputs));
+  ASSERT_EQ(run.outputs.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_LE(RelativeError(run.outputs[i], want[i]), tolerance)
+        << "output " << i;
+  }
+}
+
+TEST(WalkedRuns, AreTheSameOnRanks) {
+  ExpectSameWalking({{{"sp", 4}}, "always"}, "f32", 2e-5);
+  if (kSanitized) return;  // of any mesh, the same code
+  for (const Walk& walk :
+       {Walk{{{"sp", 2}}, "always"}, Walk{{{"sp", 8}}, "always", 2},
+        Walk{{{"sp", 8}}, "never"}, Walk{{{"sp", 16}}, "always", 4},
+        Walk{{{"dp", 2}, {"sp", 4}}, "never", 2},
+        Walk{{{"sp.context", 4}, {"sp", 2}}, "always"}}) {
+    ExpectSameWalking(walk, "f64", 1e-12);
+    ExpectSameWalking(walk, "f32", 2e-5);
+  }
+}
+
+}  // namespace
+}  // namespace asyra
