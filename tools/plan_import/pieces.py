@@ -1,0 +1,131 @@
+"""Adds the computation to a schedule, and the order of its steps."""
+
+from plan_import.schedule import (COPY_TICKS, SUM_TICKS, Action, Memory, Region)
+
+
+def join_sums(actions):
+  """Sums that only another sum of the rank reads become part of it, so that
+  ranks which add the same parts can add them in one order."""
+  readers = {}
+  for action in actions:
+    for region in action.reads:
+      readers.setdefault(region.memory, []).append(action)
+  makers = {a.write.memory: a for a in actions if a.kind == "sum"}
+  gone = set()
+  for action in actions:
+    if action.kind != "sum":
+      continue
+    reads = []
+    for region in action.reads:
+      maker = makers.get(region.memory)
+      joins = (maker is not None and region.memory.role == "scratch"
+               and readers[region.memory] == [action]
+               and maker.write.span == action.write.span)
+      if joins:
+        gone.add(maker)
+        reads += maker.reads
+        action.after = [a for a in action.after if a is not maker]
+        action.after += [a for a in maker.after if a not in action.after]
+      else:
+        reads.append(region)
+    action.reads = reads
+  return [action for action in actions if action not in gone]
+
+
+def set_times(actions):
+  """When each would begin and end if computing took no time."""
+  free = {}
+  for action in actions:
+    begin = max([a.end for a in action.after], default=0)
+    ticks = SUM_TICKS
+    if action.kind == "copy":
+      ticks = COPY_TICKS
+      begin = max(begin, free.get(action.queue, 0))
+      free[action.queue] = begin + ticks
+    action.start, action.end = begin, begin + ticks
+
+
+def gaps(group, first, count, done):
+  """Runs of the span that are not in the set `done` of chunks."""
+  runs = []
+  for index in range(first, first + count):
+    if (group, index) in done:
+      continue
+    if runs and sum(runs[-1]) == index:
+      runs[-1][1] += 1
+    else:
+      runs.append([index, 1])
+  return runs
+
+
+def add_makers(body, schedule):
+  """Pieces that compute what the collective moves, each for the step that needs
+  it first."""
+  made, pieces = {}, {}
+  matmul = body.matmuls[0]
+  actions = sorted(schedule.actions, key=lambda a: a.start)  # stable
+  for action in actions:
+    for region in action.reads:
+      if region.memory.role != "moved":
+        continue
+      rank = region.memory.rank
+      done = made.setdefault(rank, {})
+      group, first, count = region.span
+      for index, size in gaps(group, first, count, done):
+        memory = region.memory
+        piece = Action("piece", rank, "compute", [],
+                       Region(memory, (group, index, size)), [], matmul.value,
+                       action.start, action.start)
+        pieces.setdefault(rank, []).append(piece)
+        done.update({(group, index + k): piece for k in range(size)})
+      for piece in dict.fromkeys(done[(group, first + k)]
+                                 for k in range(count)):
+        action.after.append(piece)
+        piece.start = piece.end = min(piece.start, action.start)
+  return [piece for rank in sorted(pieces) for piece in pieces[rank]]
+
+
+def add_readers(body, schedule):
+  """Pieces that compute what a gather's chunks are for: the rank's own at once,
+  the others as they come."""
+  pieces = []
+  parts = schedule.chunks // schedule.ranks
+  come = [a for a in schedule.actions
+          if a.write.memory.role == "result" and a.reads[0].memory.rank
+          != a.write.memory.rank]
+  for matmul in body.matmuls:
+    for rank in range(schedule.ranks):
+      memory = Memory(rank, "result")
+      pieces.append(Action("piece", rank, "compute", [],
+                           Region(memory, (None, rank * parts, parts)), [],
+                           matmul.value))
+    for action in come:
+      pieces.append(Action("piece", action.write.memory.rank, "compute", [],
+                           Region(action.write.memory, action.write.span),
+                           [action], matmul.value, action.end, action.end))
+  return pieces
+
+
+def own_gather_copies(schedule):
+  """Copies of the rank's own chunks into what is gathered."""
+  parts = schedule.chunks // schedule.ranks
+  result = {a.write.memory.rank: a.write.memory for a in schedule.actions
+            if a.write.memory.role == "result"}
+  copies = []
+  for rank, memory in sorted(result.items()):
+    span = (None, rank * parts, parts)
+    copies.append(Action("copy", rank, (rank, "own"),
+                         [Region(Memory(rank, "operand"), span)],
+                         Region(memory, span), []))
+  return copies
+
+
+def with_pieces(body, schedule):
+  """All actions of the plan, with times that order them."""
+  schedule.actions = join_sums(schedule.actions)
+  returns = body.kind == "all_gather" and body.result in body.returned
+  if returns and not schedule.copies_own:
+    schedule.actions += own_gather_copies(schedule)
+  set_times(schedule.actions)
+  add = add_readers if body.kind == "all_gather" else add_makers
+  return add(body, schedule) + schedule.actions
