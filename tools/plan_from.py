@@ -41,10 +41,10 @@ def plan_text(args):
   schedule = schedule_of(args)
   mesh = {}
   if args.program is None:
-    of = body.usual(schedule.kind, args.dim)
+    of = body.usual(schedule.kind)
   else:
-    of, mesh = body.of_program(read(args.program), args.program, args.site,
-                               args.dim)
+    of, mesh = body.of_program(read(args.program), args.program,
+                               schedule.kind, schedule.ranks, args.site)
   of.check_fits(schedule.kind, schedule.ranks, mesh)
   text = writer.write(of, schedule, pieces.with_pieces(of, schedule))
   return "".join(f"// {note}\n" for note in schedule.notes) + text
@@ -60,8 +60,6 @@ def parser():
     of.add_argument("file")
     of.add_argument("--program", help="has the overlap that the plan is for")
     of.add_argument("--site", help="a result of that overlap")
-    of.add_argument("--dim", type=int, help="of an all_reduce: the dimension "
-                    "that chunks cut (default: 0)")
     of.add_argument("-o", dest="output", help="a file instead of the screen")
     if form == "autoverlap":
       of.add_argument("--ranks", type=int, required=True)

@@ -306,4 +306,7 @@ class Reader:
 
 def read(text, ranks, function=None, pushes=False):
   """The schedule that a file has for so many ranks; a Refusal names the line."""
-  return Reader(text, ranks, function, pushes).read()
+  try:
+    return Reader(text, ranks, function, pushes).read()
+  except RecursionError:
+    raise Refusal("too deep") from None

@@ -67,8 +67,8 @@ class Body:
   dimension of them that chunks cut; of an exchange, `dim` is cut before it and
   `to_dim` after."""
 
-  def __init__(self, lines, where, walk=None):
-    """Takes lines of (number, text)."""
+  def __init__(self, lines, where, ranks):
+    """Takes lines of (number, text). `ranks` are those of the schedule."""
     self.where = where
     ops, self.returned = [], []
     for number, line in lines:
@@ -79,7 +79,7 @@ class Body:
       else:
         ops.append(self._op(number, line))
     self._sort(ops)
-    self._set_dims(walk)
+    self._set_dims(ranks)
 
   def _op(self, number, line):
     match = OP.match(line)
@@ -118,21 +118,25 @@ class Body:
     self.operand = self.collective.operands[0]
     self.result = self.collective.value
 
-  def _set_dims(self, walk):
+  def _set_dims(self, ranks):
     attrs = self.collective.attrs
     self.to_dim = None
     if self.kind == "all_to_all":
       self.dim, self.to_dim = int(attrs["from"]), int(attrs["to"])
     elif self.kind == "all_reduce":
-      self.dim = 0 if walk is None else walk
+      # The one that ir/plans/plan_walk.h walks: the first that divides.
+      sizes = [int(dim.partition("@")[0]) for dim in self.collective.dims]
+      self.dim = next((d for d, size in enumerate(sizes) if size % ranks == 0),
+                      0)
     else:
       self.dim = int(attrs["dim"])
-    if walk is not None and walk != self.dim:
-      raise Refusal(f"--dim {walk}: the {self.kind} of {self.where} goes along "
-                    f"dim {self.dim}")
-    if not 0 <= self.dim < len(self.collective.dims):
-      raise Refusal(f"--dim {self.dim}: %{self.result} of {self.where} has "
-                    f"{len(self.collective.dims)} dimensions")
+
+  def form(self):
+    """All that the text of a plan depends on."""
+    ops = [self.collective, *self.matmuls]
+    return (self.returned, self.axes, self.dim,
+            [(op.value, op.name, op.operands, op.attrs, op.cut(self.axes))
+             for op in ops])
 
   def check_fits(self, kind, ranks, mesh):
     if kind != self.kind:
@@ -158,25 +162,28 @@ class Body:
 
   def gathered_dim(self, matmul):
     """The dimension of a matmul's result that the gathered one becomes."""
-    place = matmul.operands.index(self.moved)
-    rank = len(matmul.dims)
-    own = len(self.collective.dims)
-    # The second operand gives the last dimension, the first all others.
-    rows = place == 0 and self.dim < own - 1
-    columns = place == 1 and self.dim == own - 1
-    if matmul.operands.count(self.moved) == 1 and (rows or columns):
-      return rank - own + self.dim if rows else rank - 1
+    rank, own = len(matmul.dims), len(self.collective.dims)
+    second = matmul.operands[0] != self.moved
+    swapped = matmul.attrs.get("transpose_b" if second else "transpose_a",
+                               "false") == "true"
+    # Of the last two dimensions one is summed over, the other stays.
+    summed = own - 1 if second == swapped else own - 2
+    if matmul.operands.count(self.moved) == 1 and self.dim != summed:
+      if self.dim < own - 2:
+        return rank - own + self.dim
+      return rank - 1 if second else rank - 2
     raise Refusal(f"{self.where}: %{matmul.value} sums over dim {self.dim} of "
                   f"%{self.moved}, and computes no parts of it")
 
 
-def usual(kind, walk):
+def usual(kind):
   lines = list(enumerate(USUAL[kind].splitlines(), 1))
-  return Body(lines, "the usual body", walk)
+  return Body(lines, "the usual body", 1)
 
 
-def of_program(text, path, site, walk):
-  """The body of an overlap of a program, and the sizes of the mesh."""
+def of_program(text, path, kind, ranks, site):
+  """The body of an overlap with this collective in a program, and the sizes of
+  the mesh. Of several that differ in sizes alone, the first."""
   mesh, found = {}, []
   lines = text.splitlines()
   for number, line in enumerate(lines, 1):
@@ -185,19 +192,26 @@ def of_program(text, path, site, walk):
               (pair.partition("=") for pair in match[1].split(","))}
     if match := OVERLAP.match(line):
       names = [name.strip()[1:] for name in match[1].split(",")]
-      if site is None or site in names:
-        found.append((number, names))
+      body = body_lines(lines, number)
+      of_kind = any(f" = {kind}(" in text for _, text in body)
+      if site in names or (site is None and of_kind):
+        found.append((names[0], body))
   if not found:
-    what = "no overlap" if site is None else f"no overlap gives %{site}"
+    what = f"no overlap of {kind}" if site is None else (
+        f"no overlap gives %{site}")
     raise Refusal(f"{path}: {what}")
-  if len(found) > 1:
+  bodies = [Body(body, f"{path}, %{name}", ranks) for name, body in found]
+  if any(body.form() != bodies[0].form() for body in bodies):
     raise Refusal(f"{path}: overlaps give " + ", ".join(
-        "%" + name for _, names in found for name in names)
-        + ": --site says which")
-  number = found[0][0]
+        "%" + name for name, _ in found) + ": --site says which")
+  return bodies[0], mesh
+
+
+def body_lines(lines, first):
+  """The lines of the body that begins at `first`, with their numbers."""
   body = []
-  for at, line in enumerate(lines[number:], number + 1):
+  for number, line in enumerate(lines[first:], first + 1):
     if line.strip().startswith("}"):
       break
-    body.append((at, line))
-  return Body(body, f"{path}, %{found[0][1][0]}", walk), mesh
+    body.append((number, line))
+  return body

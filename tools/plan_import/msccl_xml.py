@@ -24,6 +24,7 @@ RECEIVES = ("r", "rcs", "rrs", "rrc", "rrcs")
 COLLECTIVES = {"allgather": "all_gather", "reduce_scatter": "reduce_scatter",
                "allreduce": "all_reduce", "alltoall": "all_to_all"}
 MOST_STEPS = 1 << 16
+MOST_CHUNKS = 1 << 18  # of all GPUs
 
 
 @dataclasses.dataclass(eq=False)
@@ -153,6 +154,9 @@ def check_chunks(algo):
   if chunks < 1 or (coll != "allreduce" and chunks % ranks != 0):
     algo.refuse(f"nchunksperloop is {chunks}, {coll} of {ranks} gpus has a "
                 f"multiple of {1 if coll == 'allreduce' else ranks}")
+  if chunks * ranks > MOST_CHUNKS:
+    algo.refuse(f"nchunksperloop is {chunks}, at most {MOST_CHUNKS // ranks} "
+                f"of {ranks} gpus")
   for gpu in algo.children:
     for key, shards in (("i_chunks", coll == "allgather"),
                         ("o_chunks", coll == "reduce_scatter")):

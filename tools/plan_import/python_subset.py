@@ -266,5 +266,5 @@ class Evaluator:
     keywords = {k.arg: self.value(k.value, local) for k in node.keywords}
     try:
       return called(node, args, keywords)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
       return self.refuse(node, str(error))

@@ -49,9 +49,9 @@ class Writer:
     return (others[0] - action.rank) % self.ranks if others else self.ranks
 
   def _key(self, action):
-    # A queue of one rank after the other, in equal order on every rank.
-    return (action.start, CLASS[action.kind], action.value or 0,
-            self._peer(action), self._relative(action))
+    # Ranks that do the same have their actions in equal order.
+    return (action.start, CLASS[action.kind], self._peer(action),
+            self._relative(action), action.value or 0)
 
   def _number_queues(self):
     """Gives the queues that copy numbers: those to near ranks first, and in the
@@ -101,7 +101,7 @@ class Writer:
   # Signals -----------------------------------------------------------------
 
   def _add_all(self):
-    self._pairs = {}  # by (poster's queue, other queue, name): [action or None]
+    self._posts = {}  # by action: [(name, the queue that awaits it)]
     entries = {}      # by queue: [("await" or "do", ..)]
     for action in self.actions:
       queue = self._queue(action)
@@ -111,7 +111,7 @@ class Writer:
     for rank in range(self.ranks):
       self._end(rank, entries)
     for queue, listed in entries.items():
-      self.steps[queue] = self._steps_of(queue, listed)
+      self.steps[queue] = self._steps_of(listed)
     self.posts_ready()
 
   def _run(self, queue, entries, entry):
@@ -141,7 +141,7 @@ class Writer:
     if poster[0] != queue[0]:
       self._await_ready_before(poster, queue[0], action, entries)
     name = "done" if poster[1] == COMPUTE else "came"
-    self._pairs.setdefault((poster, queue, name), []).append(action)
+    self._posts.setdefault(action, []).append((name, queue))
     self._run(queue, entries, ("await", name, poster))
     knows = self._knows[queue]
     for key, value in self._clock_of[id(action)].items():
@@ -162,17 +162,15 @@ class Writer:
       if action.rank != rank and rank in action.ranks():
         self._await((rank, COMPUTE), action, entries)
 
-  def _steps_of(self, queue, listed):
+  def _steps_of(self, listed):
     steps = []
     for entry in listed:
       if entry[0] == "await":
         steps.append(("await", entry[1], entry[2]))
         continue
       steps.append(("do", entry[1]))
-      for (poster, other, name), actions in self._pairs.items():
-        if poster == queue:
-          steps += [("post", name, other)
-                    for action in actions if action is entry[1]]
+      steps += [("post", name, other)
+                for name, other in self._posts.get(entry[1], [])]
     return steps
 
   def posts_ready(self):
