@@ -276,7 +276,7 @@ class Reader:
     return Schedule("all_gather", self.ranks, count, actions, [
         f"schedule {self.function.name} of AutoOverlap for {self.ranks} ranks",
         *(["pulls are said as pushes of the rank that has the data"]
-          if self.pushes and any(o.pulls for o in operations) else [])], False)
+          if self.pushes and any(o.pulls for o in operations) else [])])
 
   def _transfer(self, o, cells, clock, parts):
     size = parts // o.region.parts

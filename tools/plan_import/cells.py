@@ -51,6 +51,8 @@ class Cells:
     role = "operand" if self.kind == "all_gather" else "moved"
     summands = frozenset([cell[0]]) if partial else self.all
     self._cells[cell] = Version(chunk, summands, self.base(cell[0], role))
+    if self.kind == "all_gather":  # read where it is
+      self._in_result.add((cell[0], chunk))
 
   def read(self, cell, clock, place):
     """The version in a cell; refuses one that nothing orders before."""

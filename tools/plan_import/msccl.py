@@ -25,7 +25,6 @@ class Follower:
     self.inplace = algo.values["inplace"] == 1
     self.cells = Cells(self.ranks, self.kind, self._wanted())
     self.waits = 0
-    self.copies_own = False
     self._actions = []  # (position of its node, number there, action)
     self._sent = {}     # by node that sends: [versions]
     self._clocks = {}
@@ -185,8 +184,7 @@ class Follower:
                sorted(self._actions, key=lambda entry: entry[:2])]
     return Schedule(self.kind, self.ranks,
                     self.parts if self.kind == "all_to_all" else self.chunks,
-                    actions + self._own_copies(), self._notes(),
-                    self.copies_own)
+                    actions + self._own_copies(), self._notes())
 
   def _at(self, step):
     return (self.block_of[step], step.values["s"], self._clocks[step],
@@ -211,8 +209,6 @@ class Follower:
       self._sent[step] = self._read(step, "src")
     elif kind == "cpy":
       source = self._read(step, "src")
-      for version in source:
-        self.copies_own |= version.memory.role == "operand"
       self._move(step, source, step, "dst")
     elif kind == "re":
       self._sum(step, self._read(step, "src"), self._read(step, "dst"), "dst")

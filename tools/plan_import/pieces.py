@@ -85,46 +85,57 @@ def add_makers(body, schedule):
   return [piece for rank in sorted(pieces) for piece in pieces[rank]]
 
 
+def own_chunks(schedule, rank):
+  parts = schedule.chunks // schedule.ranks
+  return [(None, rank * parts + k) for k in range(parts)]
+
+
 def add_readers(body, schedule):
   """Pieces that compute what a gather's chunks are for: the rank's own at once,
   the others as they come."""
   pieces = []
-  parts = schedule.chunks // schedule.ranks
-  come = [a for a in schedule.actions
-          if a.write.memory.role == "result" and a.reads[0].memory.rank
-          != a.write.memory.rank]
   for matmul in body.matmuls:
     for rank in range(schedule.ranks):
-      memory = Memory(rank, "result")
+      own = own_chunks(schedule, rank)
       pieces.append(Action("piece", rank, "compute", [],
-                           Region(memory, (None, rank * parts, parts)), [],
-                           matmul.value))
-    for action in come:
-      pieces.append(Action("piece", action.write.memory.rank, "compute", [],
-                           Region(action.write.memory, action.write.span),
-                           [action], matmul.value, action.end, action.end))
+                           Region(Memory(rank, "result"), (*own[0], len(own))),
+                           [], matmul.value))
+    for action in schedule.actions:
+      memory = action.write.memory
+      if memory.role != "result":
+        continue
+      for index, count in gaps(*action.write.span,
+                               own_chunks(schedule, memory.rank)):
+        pieces.append(Action("piece", memory.rank, "compute", [],
+                             Region(memory, (None, index, count)), [action],
+                             matmul.value, action.end, action.end))
   return pieces
 
 
 def own_gather_copies(schedule):
-  """Copies of the rank's own chunks into what is gathered."""
-  parts = schedule.chunks // schedule.ranks
-  result = {a.write.memory.rank: a.write.memory for a in schedule.actions
-            if a.write.memory.role == "result"}
+  """Copies of the ranks' own chunks into what is gathered, where the schedule
+  has none."""
+  written = {rank: set() for rank in range(schedule.ranks)}
+  for action in schedule.actions:
+    if action.write.memory.role == "result":
+      group, first, count = action.write.span
+      written[action.write.memory.rank].update(
+          (group, first + k) for k in range(count))
   copies = []
-  for rank, memory in sorted(result.items()):
-    span = (None, rank * parts, parts)
-    copies.append(Action("copy", rank, (rank, "own"),
-                         [Region(Memory(rank, "operand"), span)],
-                         Region(memory, span), []))
+  for rank, done in written.items():
+    own = own_chunks(schedule, rank)
+    for index, count in gaps(*own[0], len(own), done):
+      span = (None, index, count)
+      copies.append(Action("copy", rank, (rank, "own"),
+                           [Region(Memory(rank, "operand"), span)],
+                           Region(Memory(rank, "result"), span), []))
   return copies
 
 
 def with_pieces(body, schedule):
   """All actions of the plan, with times that order them."""
   schedule.actions = join_sums(schedule.actions)
-  returns = body.kind == "all_gather" and body.result in body.returned
-  if returns and not schedule.copies_own:
+  if body.kind == "all_gather" and body.result in body.returned:
     schedule.actions += own_gather_copies(schedule)
   set_times(schedule.actions)
   add = add_readers if body.kind == "all_gather" else add_makers

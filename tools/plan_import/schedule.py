@@ -60,7 +60,6 @@ class Schedule:
   chunks: int        # of the whole value; of an exchange: of one group
   actions: list      # in an order in which they can run
   notes: list        # lines that say what the plan has not
-  copies_own: bool   # a gather that writes the rank's own chunks itself
 
 
 class Clocks:

@@ -39,7 +39,8 @@ class Writer:
   def _relative(self, action):
     group, first, count = action.write.span
     if group is not None:
-      ranks = [(r - action.rank) % self.ranks for r in group]
+      # The rank's own part comes last: nobody waits for it.
+      ranks = [(r - action.rank - 1) % self.ranks for r in group]
       return (*ranks, first, count)
     own = action.rank * self.schedule.chunks // self.ranks
     return ((first - own) % self.schedule.chunks, count)
