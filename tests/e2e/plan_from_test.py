@@ -53,7 +53,8 @@ PROGRAMS = {
 
 # Several matmuls read what is gathered, along the tokens, and a norm too.
 READERS = """program @main(%x: f32[2, 16@tp, 32], %q: f32[32, 24@tp],
-    %k: f32[12@tp, 32]) -> (f32[2, 16, 24@tp], f32[2, 16, 12@tp], f32[2, 16, 32]) {
+    %k: f32[12@tp, 32])
+    -> (f32[2, 16, 24@tp], f32[2, 16, 12@tp], f32[2, 16, 32]) {
   %g = all_gather(%x) {dim=1, axes=tp} : f32[2, 16, 32]
   %y = matmul(%g, %q) : f32[2, 16, 24@tp]
   %z = matmul(%g, %k) {transpose_b=true} : f32[2, 16, 12@tp]
@@ -215,14 +216,36 @@ class PlanFromTest(ToolTest):
                      "--program", formed)
     self.assertIn("no overlap of all_reduce", said.stderr)
 
+  def test_plans_of_the_page_compute_the_same(self):
+    with open(os.path.join(SOURCE_DIR, "docs/chunk-plans.md")) as file:
+      programs = re.findall(r"^```asyra\n(.*?)^```$", file.read(), re.M | re.S)
+    self.assertGreaterEqual(len(programs), 3)
+    for number, program in enumerate(programs):
+      with self.subTest(program.splitlines()[3]):
+        path = self.path(f"{number}.asyra", program)
+        values = []
+        for name, passes in (("planned", ""), ("split", ", split_overlaps")):
+          made = self.path(f"{number}_{name}.asyra")
+          self.passes("asyra-opt", path, "--passes",
+                      f"start_collectives{passes}, plan_memory", "-o", made)
+          with open(made) as file:
+            self.assertEqual("} plan {" in file.read(), name == "planned")
+          folder = self.path(f"{number}_{name}")
+          self.passes("asyra-run", made, "--output", folder)
+          values.append(floats(os.path.join(folder, "y.npy")))
+        (shape, planned), (_, split) = values
+        self.assertEqual(shape, values[1][0])
+        for got, want in zip(planned, split, strict=True):
+          self.assertLess(abs(got - want), 1e-5)
+
   # Bad ones ----------------------------------------------------------------
 
   def test_what_a_plan_cannot_say_of_msccl_is_refused(self):
     ring = example("all_gather_ring.xml")
     sums = example("all_reduce_ring.xml")
     for text, old, new, message in [
-        (ring, 'type="cpy"', 'type="ra"', "line 4: gpu 0, tb 0, step 0: type is "
-         "ra, a plan says s, r, "),
+        (ring, 'type="cpy"', 'type="ra"', "line 4: gpu 0, tb 0, step 0: type "
+         "is ra, a plan says s, r, "),
         (ring, 'srcbuf="i"', 'srcbuf="x"', "srcbuf is x, there are i, o and s"),
         (ring, 'proto="Simple"', 'proto="Fast"', "line 1: algo: proto is Fast"),
         (ring, 'coll="allgather"', 'coll="broadcast"', "coll is broadcast"),
@@ -268,8 +291,8 @@ class PlanFromTest(ToolTest):
         (sums, 'type="rrs" srcbuf="i" srcoff="3"',
          'type="rrs" srcbuf="i" srcoff="2"', "adds chunk 3 summed over 3 and "
          "chunk 2 summed over 0"),
-        (sums, 'type="rrcs"', 'type="rcs"', "ends with chunk 1 summed over 1, 2, "
-         "3, allreduce puts chunk 1 there"),
+        (sums, 'type="rrcs"', 'type="rcs"', "ends with chunk 1 summed over 1, "
+         "2, 3, allreduce puts chunk 1 there"),
     ]:
       with self.subTest(message):
         self.assertIn(old, text)
@@ -287,8 +310,8 @@ class PlanFromTest(ToolTest):
     # Two blocks write one place, or one writes what the other reads.
     twice = [tb(0, 1, 1, [step(0, "cpy", "i", 0, "s", 0)]),
              tb(1, -1, -1, [step(0, "cpy", "i", 1, "s", 0)])]
-    self.refuses("writes s[0], as line 4: gpu 0, tb 0, step 0 does, and nothing "
-                 "orders them", "msccl", algo("allreduce", 2, [twice, []], 1))
+    self.refuses("writes s[0], as line 4: gpu 0, tb 0, step 0 does, and "
+                 "nothing orders them", "msccl", algo("allreduce", 2, [twice, []], 1))
     reads = [tb(0, 1, 1, [step(0, "cpy", "i", 0, "s", 0)]),
              tb(1, -1, -1, [step(0, "cpy", "i", 1, "i", 0)])]
     self.refuses("writes i[0], which line 4: gpu 0, tb 0, step 0 may still "
@@ -371,8 +394,8 @@ class PlanFromTest(ToolTest):
     ]:
       with self.subTest(old + " -> " + new):
         self.assertIn(old, text)
-        self.refuses(message, "autoverlap", text.replace(old, new, 1), "--ranks",
-                     "4")
+        self.refuses(message, "autoverlap", text.replace(old, new, 1),
+                     "--ranks", "4")
     self.refuses("more than 1048576 steps", "autoverlap", swizzle.replace(
         "    other =", "    for k in range(1 << 30):\n      pass\n    other ="),
         "--ranks", "4")

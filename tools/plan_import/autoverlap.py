@@ -1,5 +1,6 @@
-"""Reads a schedule of AutoOverlap in the form of its paper: a function that gives
-the plan of one rank, `DevicePlan`, with transfers of shards between ranks.
+"""Reads a schedule of AutoOverlap in the form of its paper: a function that
+gives the plan of one rank, `DevicePlan`, with transfers of shards between
+ranks.
 
 The function is called for each rank. Known names in it:
 
@@ -13,8 +14,8 @@ The function is called for each rank. Known names in it:
   P2P(src_rank, dst_rank, src_chunk, dst_chunk, dependency)
                               a push if the source adds it, else a pull
 
-A dependency is (rank, index), or a list of them: the operation comes behind that
-one. Operations of a rank come one after the other.
+A dependency is (rank, index), or a list of them: the operation comes behind
+that one. Operations of a rank come one after the other.
 """
 
 import dataclasses
@@ -23,7 +24,8 @@ import math
 from plan_import.cells import Cells, source_runs
 from plan_import.python_subset import Evaluator, Opaque, parse
 from plan_import.refusal import Refusal
-from plan_import.schedule import Action, Clocks, Region, Schedule, topological
+from plan_import.schedule import (Action, Region, Schedule, clock_after,
+                                  topological)
 
 TRANSFER = ("op", "src_buf", "src_region", "dst_buf", "dst_region", "peer",
             "shard_idx", "chunk_idx", "dependency")
@@ -218,8 +220,8 @@ class Reader:
       if not isinstance(region, Part):
         Evaluator.refuse(node, f"region {region!r} is no shard(k)")
     if source != target:
-      Evaluator.refuse(node, f"from {source} to {target}: a plan moves a box to "
-                       "the same box")
+      Evaluator.refuse(node, f"from {source} to {target}: a plan moves a box "
+                       "to the same box")
     return source
 
   def _waits(self, node, given):
@@ -257,16 +259,18 @@ class Reader:
     count = self.ranks * parts
     wanted = {(r, self.buffer, k): (None, k) for r in range(self.ranks)
               for k in range(count)}
-    cells, clocks, clock_of = Cells(self.ranks, "all_gather", wanted), Clocks(), {}
+    cells, clock_of = Cells(self.ranks, "all_gather", wanted), {}
     for cell, chunk in wanted.items():
       if chunk[1] // parts == cell[0]:
         cells.begin(cell, chunk)
     actions, action_of = [], {}
     for o in topological(operations, before, Operation.name):
-      clock_of[o] = clocks.add(o.rank, o.index, [clock_of[b] for b in before[o]])
+      clock_of[o] = clock_after(o.rank, o.index,
+                                [clock_of[b] for b in before[o]])
       made = self._transfer(o, cells, clock_of[o], parts)
-      waits = [a for b in before[o] if b.rank != o.rank or b.index != o.index - 1
-               for a in action_of[b]]
+      others = [b for b in before[o]
+                if (b.rank, b.index) != (o.rank, o.index - 1)]
+      waits = [a for b in others for a in action_of[b]]
       for action in made:
         action.after = list(dict.fromkeys(action.after + waits))
       actions += made
@@ -305,7 +309,7 @@ class Reader:
 
 
 def read(text, ranks, function=None, pushes=False):
-  """The schedule that a file has for so many ranks; a Refusal names the line."""
+  """The schedule of a file for so many ranks; a Refusal names the line."""
   try:
     return Reader(text, ranks, function, pushes).read()
   except RecursionError:

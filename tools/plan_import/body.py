@@ -1,5 +1,5 @@
-"""The body of the overlap that a plan is for: a collective and the matmuls beside
-it, as it stands in a program, or a usual one."""
+"""The body of the overlap that a plan is for: a collective and the matmuls
+beside it, as it stands in a program, or a usual one."""
 
 import dataclasses
 import re

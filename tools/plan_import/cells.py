@@ -3,7 +3,7 @@
 import dataclasses
 
 from plan_import.refusal import Refusal
-from plan_import.schedule import Action, Clocks, Memory, Region
+from plan_import.schedule import Action, Memory, Region, is_before
 
 
 @dataclasses.dataclass(eq=False)
@@ -60,7 +60,7 @@ class Cells:
     rank, buffer, index = cell
     if version is None:
       raise Refusal(f"{place}: reads {buffer}[{index}], which nothing wrote")
-    if version.thread is not None and not Clocks.is_before(
+    if version.thread is not None and not is_before(
         version.thread, version.position, clock):
       raise Refusal(f"{place}: reads {buffer}[{index}] of {version.place}, and "
                     "nothing orders it behind that")
@@ -123,8 +123,8 @@ class Cells:
     if old is None:
       return
     _, buffer, index = cell
-    if old.thread is not None and not Clocks.is_before(old.thread, old.position,
-                                                       clock):
+    if old.thread is not None and not is_before(old.thread, old.position,
+                                                clock):
       raise Refusal(f"{place}: writes {buffer}[{index}], as {old.place} does, "
                     "and nothing orders them")
     for reader, where in old.readers:

@@ -2,15 +2,14 @@
 
 Thread blocks run their steps in order. A step may wait for one of another block
 of its GPU (depid, deps). The k-th step that sends from one GPU to another on a
-channel goes with the k-th one that receives there. What a step reads is what its
-place in memory holds at that time; two steps that use a place with no order
+channel goes with the k-th one that receives there. What a step reads is what
+its place in memory holds at that time; two steps that use a place with no order
 between them are refused.
 """
 
 from plan_import import msccl_xml
 from plan_import.cells import Cells, describe, source_runs
-from plan_import.refusal import Refusal
-from plan_import.schedule import (Action, Clocks, Memory, Region, Schedule,
+from plan_import.schedule import (Action, Memory, Region, Schedule, clock_after,
                                   topological)
 
 
@@ -128,8 +127,7 @@ class Follower:
     blocks = {}
     for gpu in self.algo.children:
       for tb in gpu.children:
-        for key, kinds in (("send", msccl_xml.SENDS),
-                           ("recv", msccl_xml.RECEIVES)):
+        for key in ("send", "recv"):
           peer = tb.values[key]
           if peer < 0:
             continue
@@ -170,10 +168,9 @@ class Follower:
                         lambda s: f"line {s.line}: {s.name}")
     self.position = {step: k for k, step in enumerate(order)}
     self._begin()
-    clocks = Clocks()
     for step in order:
       tb = self.block_of[step]
-      self._clocks[step] = clocks.add(
+      self._clocks[step] = clock_after(
           tb, step.values["s"], [self._clocks[b] for b in self.before[step]])
       self._number = 0
       self._run(step)

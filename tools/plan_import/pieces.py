@@ -1,6 +1,9 @@
 """Adds the computation to a schedule, and the order of its steps."""
 
-from plan_import.schedule import (COPY_TICKS, SUM_TICKS, Action, Memory, Region)
+from plan_import.schedule import Action, Memory, Region
+
+# How long copies and sums take where only their order counts.
+COPY_TICKS, SUM_TICKS = 100, 1
 
 
 def join_sums(actions):

@@ -1,7 +1,7 @@
 """A schedule between a reader of one form and the writer of plan text.
 
-A chunk is a pair (group, index). In gathers and reductions the group is None and
-the index counts equal parts of the whole value along one dimension. In an
+A chunk is a pair (group, index). In gathers and reductions the group is None,
+and the index counts equal parts of the whole value along one dimension. In an
 exchange the group is (source, destination), and the index counts parts of what
 goes from one to the other. A span is a run of chunks of one group.
 
@@ -11,9 +11,6 @@ Memory is written once: a chunk that replaces another gets a memory of its own.
 import dataclasses
 
 from plan_import.refusal import Refusal
-
-# Ticks of the clock that orders steps: a copy, a sum.
-COPY_TICKS, SUM_TICKS = 100, 1
 
 
 @dataclasses.dataclass(eq=False)
@@ -62,25 +59,21 @@ class Schedule:
   notes: list        # lines that say what the plan has not
 
 
-class Clocks:
-  """Which nodes of several threads, each in order, come before which."""
+def clock_after(thread, position, before):
+  """The clock of a node of a thread, which runs its nodes in order: behind
+  those with the clocks `before`. It has, of each thread, the last node that
+  comes before."""
+  clock = {}
+  for other in before:
+    for key, value in other.items():
+      if clock.get(key, -1) < value:
+        clock[key] = value
+  clock[thread] = position
+  return clock
 
-  def __init__(self):
-    self._clock = {}
 
-  def add(self, thread, position, before):
-    """Adds a node behind those in `before`, clocks of earlier calls."""
-    clock = {}
-    for other in before:
-      for key, value in other.items():
-        if clock.get(key, -1) < value:
-          clock[key] = value
-    clock[thread] = position
-    return clock
-
-  @staticmethod
-  def is_before(thread, position, clock):
-    return clock.get(thread, -1) >= position
+def is_before(thread, position, clock):
+  return clock.get(thread, -1) >= position
 
 
 def topological(nodes, before, name):

@@ -66,9 +66,9 @@ class Writer:
                                           self._key(action)))
       names = sorted(first, key=lambda queue: first[queue])
       if len(names) >= MOST_QUEUES:
-        raise Refusal(f"rank {rank} copies on {len(names)} queues, one for each "
-                      f"thread block that sends: a plan has {MOST_QUEUES - 1} "
-                      "beside the one that computes")
+        raise Refusal(f"rank {rank} copies on {len(names)} queues, one for "
+                      "each thread block that sends: a plan has "
+                      f"{MOST_QUEUES - 1} beside the one that computes")
       for number, name in enumerate(names):
         self.queue_name[name] = f"copy {number}"
     count = len(set(self.queue_name.values()))
@@ -247,7 +247,9 @@ class Names:
     moves = (rank - self.here) % self.ranks
     if moves == 0:
       return "r"
-    return f"r+{moves}" if 2 * moves <= self.ranks else f"r-{self.ranks - moves}"
+    if 2 * moves <= self.ranks:
+      return f"r+{moves}"
+    return f"r-{self.ranks - moves}"
 
   def shard(self, first, count, parts):
     """Parts [first, first + count) of all shards' parts."""
