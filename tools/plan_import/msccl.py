@@ -334,7 +334,7 @@ class Follower:
              f"{self.ranks} gpus, {self.chunks} chunks",
              f"not said in a plan: proto {values['proto']}, "
              f"{values['nchannels']} channels"]
-    for key in ("minBytes", "maxBytes", "nthreads"):
+    for key in ("minBytes", "maxBytes", "nthreads", "outofplace"):
       if key in values:
         notes[-1] += f", {key} {values[key]}"
     if self.waits:
