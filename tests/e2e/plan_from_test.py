@@ -62,6 +62,13 @@ READERS = """program @main(%x: f32[2, 16@tp, 32], %q: f32[32, 24@tp],
   return %y, %z, %a
 }
 """
+# Weights are gathered: columns of the product.
+WEIGHTS = """program @main(%x: f32[16, 32], %w: f32[{w}]) -> (f32[16, 24]) {{
+  %g = all_gather(%w) {{dim={dim}, axes=tp}} : f32[{g}]
+  %y = matmul(%x, %g) {{transpose_b={swapped}}} : f32[16, 24]
+  return %y
+}}
+"""
 SEQUENCE = ("canonicalize, raise_norm, raise_activation, raise_rotary, "
             "raise_attention, plan_sharding{tp_strategy=sequence}, partition, "
             "start_collectives, ")
@@ -136,6 +143,7 @@ class PlanFromTest(ToolTest):
         plan, text = self.plan("msccl", os.path.join(EXAMPLES, name + ".xml"))
         self.assertIn("// not said in a plan: proto Simple, 1 channels", text)
         self.assertEqual(text.count("  rank "), 1)  # all ranks do the same
+        self.assertEqual("scratch" in text, "reduce" in kind)
         self.follow(plan, PROGRAMS[kind], 4)
 
   def test_examples_of_autoverlap_compute_the_same(self):
@@ -199,6 +207,23 @@ class PlanFromTest(ToolTest):
         self.assertRegex(text, r"copy %0\[:, #r, :\] to %3")
         for output in "yza":
           self.follow(plan, READERS, 4, output)
+
+  def test_what_is_gathered_may_be_the_second_operand(self):
+    for swapped in (False, True):
+      with self.subTest(swapped=swapped):
+        program = WEIGHTS.format(
+            w="24@tp, 32" if swapped else "32, 24@tp", dim=0 if swapped else 1,
+            g="24, 32" if swapped else "32, 24", swapped=str(swapped).lower())
+        local = self.path("w.asyra", HEAD.format(ranks=4) + program)
+        formed = self.path("w_formed.asyra")
+        self.passes("asyra-opt", local, "--passes",
+                    "start_collectives, form_overlaps{always=true}", "-o",
+                    formed)
+        plan, text = self.plan("autoverlap", os.path.join(
+            EXAMPLES, "all_gather_ring.schedule"), "--ranks", "4", "--program",
+                               formed)
+        self.assertIn("piece %3[:, #r] from %1, %0;", text)
+        self.follow(plan, program, 4)
 
   def test_a_model_takes_an_imported_plan(self):
     formed = self.path("llama.asyra")

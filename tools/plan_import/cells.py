@@ -51,7 +51,8 @@ class Cells:
     role = "operand" if self.kind == "all_gather" else "moved"
     summands = frozenset([cell[0]]) if partial else self.all
     self._cells[cell] = Version(chunk, summands, self.base(cell[0], role))
-    if self.kind == "all_gather":  # read where it is
+    # A gather's own chunk in place of the result is read where it is.
+    if self.kind == "all_gather" and self.wanted.get(cell) == chunk:
       self._in_result.add((cell[0], chunk))
 
   def read(self, cell, clock, place):

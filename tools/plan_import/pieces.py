@@ -1,5 +1,7 @@
 """Adds the computation to a schedule, and the order of its steps."""
 
+import dataclasses
+
 from plan_import.schedule import Action, Memory, Region
 
 # How long copies and sums take where only their order counts.
@@ -98,21 +100,37 @@ def add_readers(body, schedule):
   the others as they come."""
   pieces = []
   for matmul in body.matmuls:
+    made = []
     for rank in range(schedule.ranks):
       own = own_chunks(schedule, rank)
-      pieces.append(Action("piece", rank, "compute", [],
-                           Region(Memory(rank, "result"), (*own[0], len(own))),
-                           [], matmul.value))
+      made.append(Action("piece", rank, "compute", [],
+                         Region(Memory(rank, "result"), (*own[0], len(own))),
+                         [], matmul.value))
     for action in schedule.actions:
       memory = action.write.memory
       if memory.role != "result":
         continue
       for index, count in gaps(*action.write.span,
                                own_chunks(schedule, memory.rank)):
-        pieces.append(Action("piece", memory.rank, "compute", [],
-                             Region(memory, (None, index, count)), [action],
-                             matmul.value, action.end, action.end))
+        made.append(Action("piece", memory.rank, "compute", [],
+                           Region(memory, (None, index, count)), [action],
+                           matmul.value, action.end, action.end))
+    pieces += made if any(matmul.cut(body.axes)) else equal_pieces(made)
   return pieces
+
+
+def equal_pieces(pieces):
+  """Cuts pieces where those of any rank begin: ranks that all compute the whole
+  result do it in equal ones, so that its bytes are equal."""
+  begins = {piece.write.span[1] for piece in pieces}
+  cut = []
+  for piece in pieces:
+    _, first, count = piece.write.span
+    ends = sorted(k for k in begins if first < k < first + count)
+    for begin, end in zip([first, *ends], [*ends, first + count]):
+      write = Region(piece.write.memory, (None, begin, end - begin))
+      cut.append(dataclasses.replace(piece, write=write))
+  return cut
 
 
 def own_gather_copies(schedule):
