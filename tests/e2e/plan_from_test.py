@@ -222,7 +222,7 @@ class PlanFromTest(ToolTest):
         plan, text = self.plan("autoverlap", os.path.join(
             EXAMPLES, "all_gather_ring.schedule"), "--ranks", "4", "--program",
                                formed)
-        self.assertIn("piece %3[:, #r] from %1, %0;", text)
+        self.assertIn("piece %3[:, #r(0/2)] from %1, %0;", text)
         self.follow(plan, program, 4)
 
   def test_a_model_takes_an_imported_plan(self):

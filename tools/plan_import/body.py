@@ -45,7 +45,19 @@ class Op:
   dims: list
 
   def cut(self, axes):
-    return [dim.partition("@")[2].strip("()") == axes for dim in self.dims]
+    cut = []
+    for dim in self.dims:
+      of = names(dim.partition("@")[2])
+      if any(axis in of for axis in axes) and not all(a in of for a in axes):
+        raise Refusal(f"%{self.value}: dim {dim} is cut by a part of axes "
+                      + ", ".join(axes))
+      cut.append(all(axis in of for axis in axes))
+    return cut
+
+
+def names(text):
+  """Names of axes: of "tp" or "(sp, tp)"."""
+  return [name.strip() for name in text.strip("()[]").split(",") if name]
 
 
 def split_commas(text):
@@ -106,7 +118,7 @@ class Body:
                     "collectives, a plan is imported for one")
     self.collective = collectives[0]
     self.kind = self.collective.name
-    self.axes = self.collective.attrs.get("axes", "").strip("()[]")
+    self.axes = names(self.collective.attrs.get("axes", ""))
     self.matmuls = [op for op in ops if op.name == "matmul"]
     self.moved = self.collective.value
     if self.kind not in GATHERS:
@@ -142,13 +154,13 @@ class Body:
     if kind != self.kind:
       raise Refusal(f"the schedule is of {kind}, {self.where} has {self.kind}")
     size = 1
-    for axis in filter(None, (a.strip() for a in self.axes.split(","))):
+    for axis in self.axes:
       if mesh and axis not in mesh:
         raise Refusal(f"{self.where}: the mesh has no axis {axis}")
       size *= mesh.get(axis, ranks) if mesh else 1
     if mesh and size != ranks:
-      raise Refusal(f"the schedule has {ranks} ranks, axes {self.axes} of "
-                    f"{self.where} have {size}")
+      raise Refusal(f"the schedule has {ranks} ranks, axes "
+                    f"{', '.join(self.axes)} of {self.where} have {size}")
 
   def box(self, value, ranges):
     """A box of what the collective reads or gives: `ranges` by dimension, else
