@@ -360,8 +360,8 @@ class PlanFromTest(ToolTest):
                                      channels=17))
     said = self.tool("msccl", path)
     self.assertEqual(said.returncode, 1)
-    self.assertIn("rank 0 copies on 17 queues, one for each thread block that "
-                  "sends: a plan has 15", said.stderr)
+    self.assertIn("line 2: gpu 0: 17 thread blocks send or copy, a plan has 15 "
+                  "queues for that", said.stderr)
 
   def test_what_a_plan_cannot_say_of_autoverlap_is_refused(self):
     swizzle = example("all_gather_swizzle.schedule")

@@ -194,6 +194,14 @@ def usual(kind):
 
 
 def of_program(text, path, kind, ranks, site):
+  try:
+    return read_program(text, path, kind, ranks, site)
+  except (KeyError, ValueError) as error:
+    raise Refusal(f"{path}: no program as asyra-opt writes it: "
+                  f"{error}") from None
+
+
+def read_program(text, path, kind, ranks, site):
   """The body of an overlap with this collective in a program, and the sizes of
   the mesh. Of several that differ in sizes alone, the first."""
   mesh, found = {}, []

@@ -25,6 +25,7 @@ COLLECTIVES = {"allgather": "all_gather", "reduce_scatter": "reduce_scatter",
                "allreduce": "all_reduce", "alltoall": "all_to_all"}
 MOST_STEPS = 1 << 16
 MOST_CHUNKS = 1 << 18  # of all GPUs
+MOST_QUEUES = 15       # beside the one that computes
 
 
 @dataclasses.dataclass(eq=False)
@@ -145,6 +146,11 @@ def check_algorithm(algo):
     check_numbers(gpu, "id")
     for tb in gpu.children:
       check_block(algo, gpu, tb)
+    copying = sum(any(step.values["type"] in (*SENDS, "cpy")
+                      for step in tb.children) for tb in gpu.children)
+    if copying > MOST_QUEUES:
+      gpu.refuse(f"{copying} thread blocks send or copy, a plan has "
+                 f"{MOST_QUEUES} queues for that")
 
 
 def check_chunks(algo):

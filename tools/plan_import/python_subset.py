@@ -5,6 +5,7 @@ Nothing is imported or run.
 
 import ast
 import re
+import warnings
 
 from plan_import.refusal import Refusal
 
@@ -43,7 +44,9 @@ def parse(text):
   listing has, stands for nothing."""
   text = re.sub(r",\s*\.\.\.\s*(?=\))", "", text)
   try:
-    tree = ast.parse(text)
+    with warnings.catch_warnings():
+      warnings.simplefilter("error", SyntaxWarning)
+      tree = ast.parse(text)
   except SyntaxError as error:
     raise Refusal(f"line {error.lineno}: no Python: {error.msg}") from None
   except (ValueError, RecursionError, MemoryError) as error:

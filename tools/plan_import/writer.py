@@ -66,8 +66,7 @@ class Writer:
                                           self._key(action)))
       names = sorted(first, key=lambda queue: first[queue])
       if len(names) >= MOST_QUEUES:
-        raise Refusal(f"rank {rank} copies on {len(names)} queues, one for "
-                      "each thread block that sends: a plan has "
+        raise Refusal(f"rank {rank} copies on {len(names)} queues, a plan has "
                       f"{MOST_QUEUES - 1} beside the one that computes")
       for number, name in enumerate(names):
         self.queue_name[name] = f"copy {number}"
