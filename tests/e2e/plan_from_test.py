@@ -336,7 +336,8 @@ class PlanFromTest(ToolTest):
     twice = [tb(0, 1, 1, [step(0, "cpy", "i", 0, "s", 0)]),
              tb(1, -1, -1, [step(0, "cpy", "i", 1, "s", 0)])]
     self.refuses("writes s[0], as line 4: gpu 0, tb 0, step 0 does, and "
-                 "nothing orders them", "msccl", algo("allreduce", 2, [twice, []], 1))
+                 "nothing orders them", "msccl",
+                 algo("allreduce", 2, [twice, []], 1))
     reads = [tb(0, 1, 1, [step(0, "cpy", "i", 0, "s", 0)]),
              tb(1, -1, -1, [step(0, "cpy", "i", 1, "i", 0)])]
     self.refuses("writes i[0], which line 4: gpu 0, tb 0, step 0 may still "
