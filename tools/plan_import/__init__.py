@@ -1,0 +1,1 @@
+"""Reads schedules of other systems as chunk plans: see tools/plan_from.py."""
