@@ -13,13 +13,13 @@ from table_page import Step
 
 PROGRAM = """asyra 1 global
 
-program @attention(%q: bf16[{b}, {s}, {q}], %k: bf16[{b}, {s}, {kv}],
-    %v: bf16[{b}, {s}, {kv}]) -> (bf16[{b}, {s}, {q}]) {{
-  %qh = reshape(%q) {{shape=[{b}, {s}, {heads}, 128]}} : bf16[{b}, {s}, {heads}, 128]
-  %kh = reshape(%k) {{shape=[{b}, {s}, {kv_heads}, 128]}} : bf16[{b}, {s}, {kv_heads}, 128]
-  %vh = reshape(%v) {{shape=[{b}, {s}, {kv_heads}, 128]}} : bf16[{b}, {s}, {kv_heads}, 128]
-  %o = attention(%qh, %kh, %vh) {{causal={causal}, scale=0.0884}} : bf16[{b}, {s}, {heads}, 128]
-  %y = reshape(%o) {{shape=[{b}, {s}, {q}]}} : bf16[{b}, {s}, {q}]
+program @attention(%q: {q}, %k: {kv}, %v: {kv}) -> ({q}) {{
+  %qh = reshape(%q) {{shape=[{q_shape}]}} : bf16[{q_shape}]
+  %kh = reshape(%k) {{shape=[{kv_shape}]}} : bf16[{kv_shape}]
+  %vh = reshape(%v) {{shape=[{kv_shape}]}} : bf16[{kv_shape}]
+  %o = attention(%qh, %kh, %vh) {{causal={causal}, scale=0.0884}} :
+      bf16[{q_shape}]
+  %y = reshape(%o) {{shape=[{width}]}} : {q}
   return %y
 }}
 """
@@ -62,10 +62,14 @@ class Attention:
   causal: bool = False
 
   def program(self):
+    sizes = f"{self.batch}, {self.tokens}"
     kv_heads = KV_HEADS[self.heads]
     return PROGRAM.format(
-        b=self.batch, s=self.tokens, q=HEADS * HEAD_SIZE, heads=HEADS,
-        kv=kv_heads * HEAD_SIZE, kv_heads=kv_heads,
+        q=f"bf16[{sizes}, {HEADS * HEAD_SIZE}]",
+        kv=f"bf16[{sizes}, {kv_heads * HEAD_SIZE}]",
+        q_shape=f"{sizes}, {HEADS}, {HEAD_SIZE}",
+        kv_shape=f"{sizes}, {kv_heads}, {HEAD_SIZE}",
+        width=f"{sizes}, {HEADS * HEAD_SIZE}",
         causal="true" if self.causal else "false")
 
   def step(self, mesh, pins, *flags):
@@ -115,19 +119,22 @@ class Attention:
 
 
 def form_of(said, step):
-  """How attention is shared, from the collectives of a step that was found."""
+  """How attention is shared, from the collectives of a step that was found:
+  all_to_all shares heads, all that is not shares rows, how if not gathered."""
   mesh = step.flags[step.flags.index("--mesh") + 1]
   sizes = {name: int(size) for name, size in
            (axis.split("=") for axis in mesh.split(","))}
-  rows, moves = 1, False
+  rows, how = 1, ""
   for collective in said["collectives"]:
-    what, axes = collective["what"].split(" over ")
-    moves |= what == "all_to_all"
-    if what == "all_gather":
-      rows = math.prod(sizes.get(axis, 1) for axis in axes.strip("()").split(","))
+    kind, axes = collective["what"].split(" over ")
+    if kind == "all_to_all":
+      continue
+    rows = math.prod(sizes.get(axis, 1) for axis in axes.strip("()").split(","))
+    how = "" if kind == "all_gather" else f" ({kind})"
   heads = math.prod(sizes.values()) // rows
-  forms = [f"{rows} rows"] * (rows > 1) + [f"{heads} heads"] * (heads > 1)
-  striped = any(remark.startswith("stripe_sequence: tokens are striped")
+  forms = [f"{rows} rows{how}"] * (rows > 1) + [f"{heads} heads"] * (heads > 1)
+  striped = any(remark.startswith(("stripe_sequence: tokens are striped",
+                                   "tokens are striped"))
                 for remark in said["remarks"])
   return " x ".join(forms) + ", striped" * striped
 

@@ -82,7 +82,8 @@ class Gemm:
                  f"bf16[{self.depth}@tp, {self.hidden}]",
                  f"bf16[{self.rows}@tp, {self.hidden}]")
     if plan:
-      body = f"  %y = overlap(%x, %w) {{\n{body}    return %3\n  }} {plan} : {y}\n"
+      body = (f"  %y = overlap(%x, %w) {{\n{body}    return %3\n"
+              f"  }} {plan} : {y}\n")
     else:
       for old, new in (("%0", "%x"), ("%1", "%w"), ("%3", "%y")):
         body = body.replace(old, new)
@@ -91,6 +92,6 @@ class Gemm:
   def steps(self):
     plan = _gather_plan() if self.part == "AG" else _scatter_plan()
     flags = (*self.machine.flags(), *SEARCH)
+    as_written = [flag for flag in flags if flag != "--overlap"]
     return [Step(self._program(None), flags),
-            Step(self._program(plan), (*flags[:-3], *SEARCH[1:], "--tiles",
-                                       "1"))]
+            Step(self._program(plan), (*as_written, "--tiles", "1"))]

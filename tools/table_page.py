@@ -7,7 +7,7 @@ the page, `<!-- NAME -->` and `<!-- end of NAME -->`.
 
 Flags of such a tool: --build DIR, where tools/asyra-opt is; --jobs N; --check,
 which compares without writing: heads, last lines, and the rows whose steps it
-runs again, every one of Table.check_every from Table.check_first on.
+runs again, the first and every Table.check_every-th after it.
 """
 
 import argparse
@@ -62,11 +62,12 @@ class Table:
   head: list  # of names of columns
   rows: list  # of Row
   last: Callable = lambda lines: []  # from the lines of rows to the last ones
+  # From the lines of rows to what may not be, each a sentence.
+  faults: Callable = lambda lines: []
   check_every: int = 1
-  check_first: int = 0
 
   def checked(self):
-    return range(self.check_first, len(self.rows), self.check_every)
+    return range(0, len(self.rows), self.check_every)
 
 
 def line(*cells):
@@ -123,8 +124,8 @@ def head_of(table):
 
 
 def differences(table, page, reports):
-  """Lines of the page that are not what the checked rows and the last lines
-  should be, each with what it should be."""
+  """What is wrong with a table of the page: lines that are not what the checked
+  rows and the last lines should be, and faults."""
   there = page.lines(table.name)
   head = head_of(table)
   expected = list(there[len(head):len(head) + len(table.rows)])
@@ -134,11 +135,14 @@ def differences(table, page, reports):
   for i in table.checked():
     row = table.rows[i]
     expected[i] = row.line(*[reports[step] for step in row.steps])
+  faults = table.faults(expected)
   expected = head + expected + table.last(expected)
   expected += [""] * (len(there) - len(expected))
   there += [""] * (len(expected) - len(there))
-  return [f"{page.path}: table {table.name} has\n  {old}\nwhere now is\n  {new}"
-          for old, new in zip(there, expected) if old != new]
+  place = f"{page.path}: table {table.name}"
+  return ([f"{place} has\n  {old}\nwhere now is\n  {new}"
+           for old, new in zip(there, expected) if old != new] +
+          [f"{place}: {fault}" for fault in faults])
 
 
 def main(page_path, tables, doc):
@@ -155,15 +159,14 @@ def main(page_path, tables, doc):
   reports = run_all(
       [step for table in tables for i in of_table(table)
        for step in table.rows[i].steps], flags.build, flags.jobs)
-  if flags.check:
-    found = [text for table in tables
-             for text in differences(table, page, reports)]
-    for text in found:
-      print(text)
-    return 1 if found else 0
-  for table in tables:
-    rows = [row.line(*[reports[step] for step in row.steps])
-            for row in table.rows]
-    page.put(table.name, head_of(table) + rows + table.last(rows))
-  page.write()
-  return 0
+  if not flags.check:
+    for table in tables:
+      rows = [row.line(*[reports[step] for step in row.steps])
+              for row in table.rows]
+      page.put(table.name, head_of(table) + rows + table.last(rows))
+    page.write()
+  wrong = [text for table in tables
+           for text in differences(table, page, reports)]
+  for text in wrong:
+    print(text)
+  return 1 if wrong else 0
