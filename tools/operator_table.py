@@ -5,19 +5,16 @@ the machines of papers on overlap inside an op, with what the papers report.
 Usage: tools/operator_table.py [--build DIR] [--check] [--jobs N]
 
 Runs asyra-opt --overlap on a program for each shape and puts the tables between
-the markers of that page; --check only says whether that would change anything.
+the markers of that page. --check changes nothing and fails where the page is
+stale.
 """
 
-import argparse
-import concurrent.futures
-import json
-import math
+import collections
 import os
-import subprocess
 import sys
-import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from table_page import ROOT, Row, Step, Table, cells, line, main, mean
+
 PAGE = os.path.join(ROOT, "docs", "results", "operators.md")
 
 GATHER = """asyra 1 local
@@ -79,18 +76,7 @@ def sums(kind, n, m, cols, inner):
 class Case:
   """A program on a machine, one op after the other and as it is scheduled."""
 
-  def __init__(self, tool, program, machine):
-    self.us, self.serial_us, self.limit_us, self.form = 0, 0, 0, ""
-    with tempfile.TemporaryDirectory() as folder:
-      path = os.path.join(folder, "f.asyra")
-      with open(path, "w") as file:
-        file.write(program)
-      args = [tool, path, "--machine", machine, "--overlap", "--search-steps",
-              "200", "--report", "json"]
-      run = subprocess.run(args, capture_output=True, text=True)
-    if run.returncode != 0:
-      sys.exit(f"{' '.join(args)}: {run.stderr}\n{program}")
-    said = json.loads(run.stdout)
+  def __init__(self, said):
     self.us = said["optimized"]["makespan_us"]
     self.serial_us = said["baseline"]["makespan_us"]
     # The longer one alone.
@@ -106,9 +92,9 @@ class Case:
     return self.serial_us / self.us
 
 
-def mean(values):
-  values = list(values)
-  return math.exp(sum(map(math.log, values)) / len(values))
+def step(program, machine):
+  return Step(program, ("--machine", machine, "--overlap", "--search-steps",
+                        "200"))
 
 
 # S, H, I of TileLink's table 4, on eight H800. Gate and up are one matmul in
@@ -122,30 +108,40 @@ TILELINK_US = {"AG+GEMM": (676, 505), "GEMM+RS": (541, 504)}
 TILELINK_GAINS = {"AG+GEMM": 1.27, "GEMM+RS": 1.25, "MLP": 1.24}
 
 
-def tilelink_cases():
+TILELINK_HEAD = ["shape", "part", "serial us", "overlapped", "runs as", "gain",
+                 "% of the limit", "TileLink: serial", "overlapped", "gain"]
+
+
+def tilelink_row(name, part, program):
+  serial, overlapped = TILELINK_US.get(part, ("", ""))
+  theirs = ("", "", "")
+  if name == "MLP-1" and part in TILELINK_US:
+    theirs = (serial, overlapped, f"{serial / overlapped:.2f}")
+
+  def text(said):
+    case = Case(said)
+    return line(name, part, f"{case.serial_us:.0f}", f"{case.us:.0f}",
+                case.form, f"{case.gain:.2f}",
+                f"{100 * case.limit_us / case.us:.0f}", *theirs)
+
+  return Row([step(program, "h800x8")], text)
+
+
+def tilelink_rows():
   for name, (m, h, i) in MLPS.items():
-    yield (name, "AG+GEMM"), GATHER.format(n=8, m=m, k=h, cols=2 * i), "h800x8"
-    yield (name, "GEMM+RS"), sums("reduce_scatter", 8, m, h, i), "h800x8"
-    yield (name, "MLP"), MLP.format(n=8, m=m, h=h, i=i), "h800x8"
+    yield tilelink_row(name, "AG+GEMM",
+                       GATHER.format(n=8, m=m, k=h, cols=2 * i))
+    yield tilelink_row(name, "GEMM+RS", sums("reduce_scatter", 8, m, h, i))
+    yield tilelink_row(name, "MLP", MLP.format(n=8, m=m, h=h, i=i))
 
 
-def tilelink_table(cases):
-  rows = ["| shape | part | serial us | overlapped | runs as | gain "
-          "| % of the limit | TileLink: serial | overlapped | gain |",
-          "|" + " --- |" * 10]
-  for (name, part), case in cases.items():
-    theirs = ("", "", "")
-    if name == "MLP-1" and part in TILELINK_US:
-      serial, overlapped = TILELINK_US[part]
-      theirs = (serial, overlapped, f"{serial / overlapped:.2f}")
-    rows.append(f"| {name} | {part} | {case.serial_us:.0f} | {case.us:.0f} "
-                f"| {case.form} | {case.gain:.2f} "
-                f"| {100 * case.limit_us / case.us:.0f} "
-                f"| {theirs[0]} | {theirs[1]} | {theirs[2]} |")
-  for part, gain in TILELINK_GAINS.items():
-    ours = mean(case.gain for key, case in cases.items() if key[1] == part)
-    rows.append(f"| mean | {part} | | | | {ours:.2f} | | | | {gain:.2f} |")
-  return rows
+def tilelink_means(lines):
+  """Means of the gains as they are printed."""
+  rows = [cells(text) for text in lines]
+  return [line("mean", part, "", "", "",
+               f"{mean(float(row[5]) for row in rows if row[1] == part):.2f}",
+               "", "", "", f"{gain:.2f}")
+          for part, gain in TILELINK_GAINS.items()]
 
 
 # M, N and K of FlashOverlap's table 3: products M N and K within its ranges.
@@ -165,68 +161,45 @@ KINDS = {"all_reduce": "sum", "reduce_scatter": "sum",
          "all_to_all": "all_to_all"}
 
 
-def flashoverlap_cases():
+FLASHOVERLAP_HEAD = ["GEMM +", "machine", "GPUs", "M N, Mi", "K",
+                     "gain, least", "mean", "most", "% of the limit", "runs as"]
+
+
+def flashoverlap_row(kind, machine, n, shapes):
+  sizes = sorted({m * cols // MI for m, cols, _ in shapes})
+  depths = sorted({k // 1024 for _, _, k in shapes})
+  programs = [
+      EXCHANGE.format(n=n, rows=m * n, cols=cols, k=k)
+      if kind == "all_to_all" else sums(kind, n, m, cols, k * n)
+      for m, cols, k in shapes]
+
+  def text(*said):
+    cases = [Case(one) for one in said]
+    gains = [case.gain for case in cases]
+    limits = [100 * case.limit_us / case.us for case in cases]
+    forms = collections.Counter(case.form for case in cases)
+    return line(kind, machine, n, f"{sizes[0]} to {sizes[-1]}",
+                f"{depths[0]}k to {depths[-1]}k", f"{min(gains):.2f}",
+                f"{mean(gains):.2f}", f"{max(gains):.2f}",
+                f"{min(limits):.0f} to {max(limits):.0f}",
+                ", ".join(f"{form} {count}"
+                          for form, count in forms.most_common()))
+
+  return Row([step(program, machine) for program in programs], text)
+
+
+def flashoverlap_rows():
   for kind, of in KINDS.items():
     for machine in ["a800x8", "rtx4090x8"]:
       for n in [2, 4, 8]:
-        for m, cols, k in SHAPES.get((of, machine), []):
-          program = (
-              EXCHANGE.format(n=n, rows=m * n, cols=cols, k=k)
-              if kind == "all_to_all" else sums(kind, n, m, cols, k * n))
-          yield (kind, machine, n, m, cols, k), program, machine
+        if (of, machine) in SHAPES:
+          yield flashoverlap_row(kind, machine, n, SHAPES[of, machine])
 
 
-def flashoverlap_table(cases):
-  rows = ["| GEMM + | machine | GPUs | M N, Mi | K | gain, least | mean | most "
-          "| % of the limit | runs as |",
-          "|" + " --- |" * 10]
-  groups = {}
-  for key, case in cases.items():
-    groups.setdefault(key[:3], []).append((key, case))
-  for (kind, machine, n), group in groups.items():
-    sizes = sorted({key[3] * key[4] // MI for key, _ in group})
-    depths = sorted({key[5] // 1024 for key, _ in group})
-    gains = [case.gain for _, case in group]
-    limits = [100 * case.limit_us / case.us for _, case in group]
-    forms = {}
-    for _, case in group:
-      forms[case.form] = forms.get(case.form, 0) + 1
-    forms = ", ".join(f"{form} {count}" for form, count in
-                      sorted(forms.items(), key=lambda item: -item[1]))
-    rows.append(f"| {kind} | {machine} | {n} | {sizes[0]} to {sizes[-1]} "
-                f"| {depths[0]}k to {depths[-1]}k | {min(gains):.2f} "
-                f"| {mean(gains):.2f} | {max(gains):.2f} "
-                f"| {min(limits):.0f} to {max(limits):.0f} | {forms} |")
-  return rows
-
-
-TABLES = {"tilelink": (tilelink_cases, tilelink_table),
-          "flashoverlap": (flashoverlap_cases, flashoverlap_table)}
-
-
-def main():
-  parser = argparse.ArgumentParser()
-  parser.add_argument("--jobs", type=int, default=os.cpu_count())
-  parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
-  parser.add_argument("--check", action="store_true")
-  flags = parser.parse_args()
-  tool = os.path.join(flags.build, "tools", "asyra-opt")
-  with open(PAGE) as file:
-    text = new = file.read()
-  with concurrent.futures.ThreadPoolExecutor(flags.jobs) as pool:
-    for name, (make, table) in TABLES.items():
-      keys, programs, machines = zip(*make())
-      run = pool.map(lambda pair: Case(tool, *pair), zip(programs, machines))
-      rows = table(dict(zip(keys, run)))
-      begin = new.index(f"<!-- {name} -->") + len(f"<!-- {name} -->")
-      end = new.index(f"<!-- end of {name} -->")
-      new = new[:begin] + "\n" + "\n".join(rows) + "\n" + new[end:]
-  if flags.check:
-    return 0 if new == text else 1
-  with open(PAGE, "w") as file:
-    file.write(new)
-  return 0
-
+TABLES = [
+    Table("tilelink", TILELINK_HEAD, list(tilelink_rows()), tilelink_means),
+    Table("flashoverlap", FLASHOVERLAP_HEAD, list(flashoverlap_rows())),
+]
 
 if __name__ == "__main__":
-  sys.exit(main())
+  sys.exit(main(PAGE, TABLES, __doc__))

@@ -29,7 +29,7 @@ RowRange RowsOf(const OpCall& local) {
   return {first, first + std::max<int64_t>(rows, 1)};
 }
 
-// How far rows see among neighbouring keys.
+// Limits of what rows see among neighbouring keys.
 struct Sight {
   double behind, ahead;  // of windows: as many keys, the row's own being one
 
@@ -76,7 +76,7 @@ double PairsOfShard(const OpCall& local, int64_t s, int64_t t) {
       return sight.Pairs(begin, begin + static_cast<double>(rows),
                          static_cast<double>(keys));
     };
-    // Of those that share a part of the rows, windows let some see more.
+    // Windows let some of those that share a part of the rows see more.
     for (int64_t row = at * t; runs == 0 && row < (at + 1) * t; row += s) {
       most = std::max(most, pairs(row, s, t, shard.Place(0)));
     }
