@@ -48,7 +48,8 @@ struct CompileOptions {
   // "auto", whichever simulates faster.
   std::string key_walk = "auto";
   // The parts of the heads in which attention is exchanged and computed
-  // (shard/split_heads.h); 1: whole; 0: whichever simulates faster.
+  // (shard/split_heads.h); 1: whole; 0: over several
+  // hosts whichever simulates faster.
   int64_t head_parts = 0;
   // An alternative with a measured cost is preferred to one estimated by a
   // formula.

@@ -264,7 +264,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_option("--head-parts", flags->head_parts,
                  "parts of the heads in which attention between exchanges or "
                  "gathers is computed, each while another one comes; 1: whole; "
-                 "0: whichever simulates faster")
+                 "0: over several hosts whichever simulates faster")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--search-steps", flags->search_steps,

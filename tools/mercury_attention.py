@@ -28,6 +28,8 @@ KV_HEADS = {"MHA": 32, "GQA": 8}
 HEAD_SIZE = 128
 # What every step is given: as operator_table.py, plans of overlaps too.
 SEARCH = ("--overlap", "--search-steps", "200")
+# Fixed forms gather and exchange all before attention.
+WHOLE = ("--key-walk", "never", "--head-parts", "1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,20 +87,20 @@ class Attention:
   def rows(self):
     """Context parallelism: keys and values are gathered."""
     return [self.step(f"sp={self.machine.devices}",
-                      "q|k|v|y|qh|o=1@sp;kh|vh=whole", "--propagate")]
+                      "q|k|v|y|qh|o=1@sp;kh|vh=whole", "--propagate", *WHOLE)]
 
   def ulysses(self):
     if KV_HEADS[self.heads] % self.machine.devices != 0:
       return []
     return [self.step(f"sp={self.machine.devices}",
-                      "q|k|v|y=1@sp;qh|kh|vh|o=2@sp", "--propagate")]
+                      "q|k|v|y=1@sp;qh|kh|vh|o=2@sp", "--propagate", *WHOLE)]
 
   def usp(self):
     """Rows over the outer devices, heads over the inner ones."""
     n = self.machine.devices
     return [self.step(f"sp.context={n // u},sp={u}",
                       "q|k|v|y=1@(sp.context,sp);qh|o=1@sp.context,2@sp;"
-                      "kh|vh=2@sp", "--propagate")
+                      "kh|vh=2@sp", "--propagate", *WHOLE)
             for u in self.factors()]
 
   def found(self):
@@ -120,23 +122,26 @@ class Attention:
 
 def form_of(said, step):
   """How attention is shared, from the collectives of a step that was found:
-  all_to_all shares heads, all that is not shares rows, how if not gathered."""
+  all_to_all shares heads, all that is not shares rows; and in what parts."""
   mesh = step.flags[step.flags.index("--mesh") + 1]
   sizes = {name: int(size) for name, size in
            (axis.split("=") for axis in mesh.split(","))}
-  rows, how = 1, ""
+  shared = set()
   for collective in said["collectives"]:
     kind, axes = collective["what"].split(" over ")
-    if kind == "all_to_all":
-      continue
-    rows = math.prod(sizes.get(axis, 1) for axis in axes.strip("()").split(","))
-    how = "" if kind == "all_gather" else f" ({kind})"
+    if kind != "all_to_all":
+      # sp.parts is a part of sp.
+      shared |= {axis.removesuffix(".parts").removesuffix(".hosts")
+                 for axis in axes.strip("()").split(",")}
+  rows = math.prod(sizes.get(axis, 1) for axis in shared)
   heads = math.prod(sizes.values()) // rows
-  forms = [f"{rows} rows{how}"] * (rows > 1) + [f"{heads} heads"] * (heads > 1)
+  forms = [f"{rows} rows"] * (rows > 1) + [f"{heads} heads"] * (heads > 1)
   striped = any(remark.startswith(("stripe_sequence: tokens are striped",
                                    "tokens are striped"))
                 for remark in said["remarks"])
-  return " x ".join(forms) + ", striped" * striped
+  parts = [word.strip() for word in said["schedule"].split(",")
+           if word.strip().startswith(("keys in", "heads in"))]
+  return ", ".join([" x ".join(forms)] + ["striped"] * striped + parts)
 
 
 class Result:

@@ -16,8 +16,6 @@
 namespace asyra {
 namespace {
 
-constexpr char kContext[] = "context";
-
 // The axis that shards tokens; -1 where there is none of several devices.
 AxisId SequenceAxis(const Mesh& mesh) {
   for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
@@ -95,7 +93,7 @@ absl::StatusOr<Mesh> FactorSequence(const CompileOptions& options,
   Mesh best = mesh;
   double best_us = whole_us.ok() ? kFormPays * *whole_us : HUGE_VAL;
   for (int64_t size : sizes) {
-    AxisSplit split = {mesh.name(axis), size, kContext};
+    AxisSplit split = {mesh.name(axis), size, kRowsPart};
     ASYRA_ASSIGN_OR_RETURN(Program factored, SplitAxes(trial, {&split, 1}));
     absl::StatusOr<double> us = us_over(factored.mesh);
     trial.mesh = mesh;

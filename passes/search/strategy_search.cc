@@ -10,6 +10,7 @@
 #include "ir/split_axes.h"
 #include "ir/support/status.h"
 #include "passes/search/schedule.h"
+#include "passes/shard/planned_time.h"
 #include "passes/shard/walk_keys.h"
 #include "passes/shard/zero.h"
 #include "simulator/replay/library_memory.h"
@@ -261,6 +262,12 @@ absl::Status StrategySearch::TryAttentionForms() {
   if (fastest != tried_.end()) best = *fastest;
   if (options_.measured_only || !best.has_value()) return absl::OkStatus();
   bool fits = result_->schedule.has_value() && result_->schedule->fits;
+  // A form hides what is exposed, and nothing else.
+  if (fits && !options_.schedule.smallest) {
+    const SimResult& step = result_->schedule->optimized;
+    double hidden_us = step.makespan_us - step.exposed_comm_us;
+    if (hidden_us > kFormPays * step.makespan_us) return absl::OkStatus();
+  }
   int64_t host = context_.costs->machine().gpus_per_host;
   bool least = !fits || options_.schedule.smallest;
   for (const AttentionForm& form :

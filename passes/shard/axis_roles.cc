@@ -246,6 +246,11 @@ bool AxisRoles::SharesRuns(int i, AxisId axis) const {
   return devices <= std::abs(program_.ops[i].attrs.Int("runs"));
 }
 
+bool AxisRoles::IsForRows(AxisId axis) const {
+  return roles_[axis] == AxisRole::kSequence &&
+         program_.mesh.name(axis).ends_with(std::string(".") + kRowsPart);
+}
+
 bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
   if (allow_all_[i]) return true;
   DimLabel label = labels_.factors[i][factor];
@@ -264,6 +269,9 @@ bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
       if (HasRuns(i)) {
         bool rows = labels_.rules[i].factors[factor].positional;
         if (rows || SharesRuns(i, axis)) return rows && SharesRuns(i, axis);
+      }
+      if (IsForRows(axis) && IsMatmulOfData(i)) {
+        return label == DimLabel::kSequence;
       }
       return label == DimLabel::kSequence ||
              (label != DimLabel::kBatch && !weight);

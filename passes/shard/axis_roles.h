@@ -20,6 +20,10 @@ enum class AxisRole : uint8_t { kBatch, kSequence, kModel, kExpert, kFree };
 
 AxisRole RoleOf(std::string_view axis);
 
+// The outer part of an axis of tokens that shards rows of attention and not its
+// heads: "sp.context" (search/factor_sequence.h).
+inline constexpr char kRowsPart[] = "context";
+
 // Strategy of the norms and sums between the weights that a model axis divides:
 // sharded along the tokens (reduce_scatter and all_gather around them),
 // replicated (all_reduce), or whichever costs less.
@@ -109,6 +113,7 @@ class AxisRoles {
   // shard nothing else, and no other axis of tokens shards rows; and whether
   // `axis`, one of tokens, is among the outermost ones.
   bool HasRuns(int op) const;
+  bool IsForRows(AxisId axis) const;
   bool SharesRuns(int op, AxisId axis) const;
   bool InWeightMatrix(int op, FactorId factor) const;
   bool TouchesExperts(int op) const;

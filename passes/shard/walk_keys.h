@@ -51,8 +51,8 @@ struct AttentionForm {
 };
 
 // The forms that may pay on a machine: keys in one part a host and in two,
-// heads in parts alone and with keys that cross hosts. With `least_memory` also
-// keys in one part a device, whose kernels are short.
+// heads in parts where there are several hosts, alone and with such keys. With
+// `least_memory` also keys in one part a device, whose kernels are short.
 std::vector<AttentionForm> AttentionFormsOf(const Program& program,
                                             int64_t gpus_per_host,
                                             bool least_memory = false);
