@@ -68,9 +68,6 @@ WalkSites::WalkSites(const Program& program)
     }
   }
   FindSums();
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    attentions_ += sites_[i] && !IsGradient(program.ops[i]);
-  }
 }
 
 const GatheredKeys& WalkSites::KeysOf(int op, bool values) const {
@@ -141,77 +138,96 @@ bool WalkSites::AddGradients(ValueId value, std::vector<ValueId>* gradients,
   });
 }
 
+// Returns the value that a reduction sums before it is brought into the form
+// that is reduced, and adds the ops between.
+ValueId WalkSites::Summed(const Op& reduction, GatheredKeys* keys,
+                          std::vector<int>* ops) const {
+  ValueId value = reduction.operands[0];
+  auto before = [&](std::string_view op) -> const Op* {
+    int at = definition_[value];
+    if (at < 0 || uses_[value] != 1 || program_.ops[at].def->name != op) {
+      return nullptr;
+    }
+    return &program_.ops[at];
+  };
+  auto step_back = [&](const Op& op) {
+    ops->push_back(definition_[value]);
+    value = op.operands[0];
+  };
+  // Heads as one dimension.
+  if (const Op* view = before("reshape")) step_back(*view);
+  const Op* order = before("stripe");
+  if (order != nullptr && program_.type(value).rank() == 4 &&
+      NormalizeDim(order->attrs.Int("dim"), 4) == 1) {
+    keys->pairs = order->attrs.Int("pairs");
+    step_back(*order);
+  }
+  return value;
+}
+
+// Returns what an op sums, and the ops between, if it reduces gradients of
+// keys.
+std::optional<std::pair<WalkSites::Sum, std::vector<int>>> WalkSites::SumOf(
+    const Op& reduction) const {
+  if (reduction.def->collective != CollectiveKind::kReduceScatter ||
+      reduction.operands.size() != 1) {
+    return std::nullopt;
+  }
+  const Type& reduced = program_.type(reduction.operands[0]);
+  if (NormalizeDim(reduction.attrs.Int("dim"), reduced.rank()) != 1) {
+    return std::nullopt;
+  }
+  Sum sum;
+  std::vector<int> ops;
+  sum.keys.axes = reduction.attrs.Get<AxisList>("axes");
+  ValueId value = Summed(reduction, &sum.keys, &ops);
+  const Type& type = program_.type(value);
+  if (type.rank() != 4 || !std::equal(type.dims.begin(), type.dims.begin() + 2,
+                                      reduced.dims.begin())) {
+    return std::nullopt;
+  }
+  if (!AddGradients(value, &sum.gradients, &ops)) return std::nullopt;
+  bool same = absl::c_all_of(sum.gradients, [&](ValueId gradient) {
+    return KeysOf(definition_[gradient], false) == sum.keys;
+  });
+  if (!same) return std::nullopt;
+  return std::pair(std::move(sum), std::move(ops));
+}
+
 void WalkSites::FindSums() {
-  std::map<ValueId, int> summed;  // gradients, and the reduction of each
   std::map<int, std::vector<int>> between;
   for (size_t i = 0; i < program_.ops.size(); ++i) {
-    const Op& reduction = program_.ops[i];
-    if (reduction.def->collective != CollectiveKind::kReduceScatter ||
-        reduction.operands.size() != 1 ||
-        NormalizeDim(reduction.attrs.Int("dim"),
-                     program_.type(reduction.operands[0]).rank()) != 1) {
-      continue;
-    }
-    Sum sum;
-    sum.keys.axes = reduction.attrs.Get<AxisList>("axes");
-    std::vector<int> ops;
-    ValueId value = reduction.operands[0];
-    int at = definition_[value];
-    // Heads as one dimension.
-    if (at >= 0 && program_.ops[at].def->name == "reshape" &&
-        uses_[value] == 1) {
-      ops.push_back(at);
-      value = program_.ops[at].operands[0];
-      at = definition_[value];
-    }
-    const Type& summed_type = program_.type(value);
-    if (summed_type.rank() != 4 ||
-        !std::equal(summed_type.dims.begin(), summed_type.dims.begin() + 2,
-                    program_.type(reduction.operands[0]).dims.begin())) {
-      continue;
-    }
-    if (at >= 0 && program_.ops[at].def->name == "stripe" &&
-        uses_[value] == 1 &&
-        NormalizeDim(program_.ops[at].attrs.Int("dim"), 4) == 1) {
-      sum.keys.pairs = program_.ops[at].attrs.Int("pairs");
-      ops.push_back(at);
-      value = program_.ops[at].operands[0];
-    }
-    if (!AddGradients(value, &sum.gradients, &ops)) continue;
-    bool same = absl::c_all_of(sum.gradients, [&](ValueId gradient) {
-      return KeysOf(definition_[gradient], false) == sum.keys;
-    });
-    if (!same) continue;
-    for (ValueId gradient : sum.gradients) {
-      summed[gradient] = static_cast<int>(i);
-    }
-    between[static_cast<int>(i)] = std::move(ops);
-    sums_[static_cast<int>(i)] = std::move(sum);
+    auto found = SumOf(program_.ops[i]);
+    if (!found.has_value()) continue;
+    sums_[static_cast<int>(i)] = std::move(found->first);
+    between[static_cast<int>(i)] = std::move(found->second);
   }
-  // An op of gradients is taken with all that reads them, or not at all; so is
-  // a reduction with all that it sums.
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& op = program_.ops[i];
-      if (!IsGradient(op) || !sites_[i]) continue;
-      bool all = true;
-      for (int k : {1, 2}) {
-        auto found = summed.find(op.results[k]);
-        all &= found != summed.end() && sums_.contains(found->second);
-      }
-      if (all) continue;
-      sites_[i] = false;
-      changed = true;
-      for (int k : {1, 2}) {
-        auto found = summed.find(op.results[k]);
-        if (found != summed.end()) sums_.erase(found->second);
-      }
-    }
+  while (DropPartlySummed()) {
   }
   for (const auto& [reduction, sum] : sums_) {
     for (int op : between[reduction]) inside_[op] = true;
   }
+}
+
+// An op of gradients is taken with all that reads them, or not at all; so is a
+// reduction with all that it sums. Returns whether one was dropped.
+bool WalkSites::DropPartlySummed() {
+  std::map<ValueId, int> summed;  // gradients, and the reduction of each
+  for (const auto& [reduction, sum] : sums_) {
+    for (ValueId gradient : sum.gradients) summed[gradient] = reduction;
+  }
+  bool dropped = false;
+  for (size_t i = 0; i < program_.ops.size(); ++i) {
+    const Op& op = program_.ops[i];
+    if (!IsGradient(op) || !sites_[i]) continue;
+    auto k = summed.find(op.results[1]), v = summed.find(op.results[2]);
+    if (k != summed.end() && v != summed.end()) continue;
+    sites_[i] = false;
+    dropped = true;
+    if (k != summed.end()) sums_.erase(k->second);
+    if (v != summed.end()) sums_.erase(v->second);
+  }
+  return dropped;
 }
 
 }  // namespace asyra

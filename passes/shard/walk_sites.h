@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ir/program.h"
@@ -40,15 +41,17 @@ class WalkSites {
   // Returns whether only reductions of sums() read its results.
   bool IsInside(int op) const { return inside_[op]; }
 
-  // Attentions with keys of their own, without gradients.
-  int attentions() const { return attentions_; }
   // The axes of all sites, each list once.
   std::vector<AxisList> AxesOfSites() const;
 
  private:
   std::optional<GatheredKeys> Gathered(ValueId value) const;
   bool IsSite(const Op& op) const;
-  std::optional<Sum> SumOf(int op) const;
+  ValueId Summed(const Op& reduction, GatheredKeys* keys,
+                 std::vector<int>* ops) const;
+  std::optional<std::pair<Sum, std::vector<int>>> SumOf(
+      const Op& reduction) const;
+  bool DropPartlySummed();
   bool AddGradients(ValueId value, std::vector<ValueId>* gradients,
                     std::vector<int>* ops) const;
   void FindSums();
@@ -59,7 +62,6 @@ class WalkSites {
   std::vector<bool> sites_, inside_;
   std::map<ValueId, GatheredKeys> keys_;
   std::map<int, Sum> sums_;
-  int attentions_ = 0;
 };
 
 }  // namespace asyra
