@@ -265,7 +265,6 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "parts of the heads in which attention between exchanges or "
                  "gathers is computed, each while another one comes; 1: whole; "
                  "0: over several hosts whichever simulates faster")
-      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--search-steps", flags->search_steps,
                  "about how many orders are simulated: rounds of 200, 800, "
@@ -395,6 +394,10 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
                    flags.over_hosts, absl::StrJoin(OverHostsForms(), ", "));
   }
   ASYRA_RETURN_IF_ERROR(CheckKeyWalk(flags.key_walk));
+  if (flags.head_parts < 0) {
+    return Invalid("--head-parts is {}, it must not be negative",
+                   flags.head_parts);
+  }
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
   options.pads_right = flags.mask_padding == "right";

@@ -93,7 +93,7 @@ asan() {
   large+=:'RanksAndParts/*n8_*'
   large+=:CostTable.PlacesAreNotMeasured
   large+=:OnnxFunction.ThatGrowsWithoutBoundIsRefused
-  large+=:CheckpointKill.*:FactorSequence.*OverTheParts
+  large+=:CheckpointKill.*:FactorSequence.*OverTheParts:AttentionForms.*
   large+=:TrainProperty.GradientsAreTheSlopesOfTheLoss:TrainProperty.Searched*
   build asan asyra_quick_tests && GTEST_FILTER=-$large \
     ctest --preset asan -j "$jobs" -L cpu -LE slow

@@ -190,7 +190,7 @@ absl::StatusOr<bool> SplitHeads(Program& program, const PassOptions& options,
   ASYRA_ASSIGN_OR_RETURN(Program split, splitter.Run());
   if (splitter.split() == 0 || parts == 1) {
     context.Remark(
-        "split_heads: no attention with exchanged or gathered heads "
+        "heads stay whole: no attention with exchanged or gathered heads "
         "has {} parts of them on each device",
         parts);
     return false;

@@ -339,7 +339,8 @@ absl::StatusOr<bool> WalkKeys(Program& program, const PassOptions& options,
   ASYRA_ASSIGN_OR_RETURN(Program walked, walker.Run());
   if (walker.walked() == 0) {
     context.Remark(
-        "walk_keys: no attention without mask or lengths gathers its "
+        "keys are gathered whole: no attention without mask or lengths gathers "
+        "its "
         "keys along its rows{}",
         parts == 0 ? "" : fmt::format(" so that {} parts walk", parts));
     return false;
