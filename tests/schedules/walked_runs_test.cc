@@ -8,6 +8,7 @@
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "tests/support/costs.h"
+#include "tests/support/parse.h"
 #include "tests/support/sanitized.h"
 
 namespace asyra {
@@ -81,6 +82,50 @@ TEST(WalkedRuns, AreTheSameOnRanks) {
         Walk{{{"sp.context", 4}, {"sp", 2}}, "always"}}) {
     ExpectSameWalking(walk, "f64", 1e-12);
     ExpectSameWalking(walk, "f32", 2e-5);
+  }
+}
+
+Program SharedAttention(std::string_view dtype) {
+  return Parse(fmt::format(R"(asyra 1 local
+mesh (sp=4)
+
+program @f(%q: {0}[2, 64@sp, 8, 16], %k: {0}[2, 64@sp, 4, 16],
+    %v: {0}[2, 64@sp, 4, 16]) -> ({0}[2, 64@sp, 8, 16]) {{
+  %kw = all_gather(%k) {{dim=1, axes=sp}} : {0}[2, 64, 4, 16]
+  %vw = all_gather(%v) {{dim=1, axes=sp}} : {0}[2, 64, 4, 16]
+  %y = attention(%q, %kw, %vw) {{causal=true, scale=0.25}} : {0}[2, 64@sp, 8, 16]
+  return %y
+}}
+)",
+                           dtype));
+}
+
+std::vector<Tensor> OutputsOf(Program local, int64_t parts,
+                              const std::vector<Tensor>& inputs) {
+  Pipeline passes = {MakePass("start_collectives", {{"early", true}}),
+                     MakePass("plan_memory", {})};
+  if (parts != 1) passes.insert(passes.begin(), WalkPasses(parts)[0]);
+  PassContext context;
+  ASYRA_CHECK_OK(RunPasses(local, passes, context));
+  return ASYRA_VALUE(RunOnCpu(local, inputs, {})).outputs;
+}
+
+// Against float64, the sum over parts is as near as that over all keys.
+TEST(WalkedRuns, ErrNoMoreThanWholeKeys) {
+  for (std::string dtype : {"f32", "bf16"}) {
+    Program local = SharedAttention(dtype), wide = SharedAttention("f64");
+    std::vector<Tensor> inputs = RandomInputs(local, 3, 8), wide_inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      wide_inputs.emplace_back(DType::kF64, inputs[i].shape());
+      wide_inputs[i].SetAll(inputs[i].ToDoubles());
+    }
+    std::vector<Tensor> want = ASYRA_VALUE(Interpret(wide, wide_inputs));
+    double whole = RelativeError(OutputsOf(local, 1, inputs)[0], want[0]);
+    for (int64_t parts : {0, 2}) {
+      double walked =
+          RelativeError(OutputsOf(local, parts, inputs)[0], want[0]);
+      EXPECT_LE(walked, 1.05 * whole) << dtype << " in " << parts << " parts";
+    }
   }
 }
 
