@@ -24,8 +24,10 @@ VALUES = {
     "--eps": "1", "--evaluate-batches": "2", "--evaluate-data": "f",
     "--evaluate-every": "1", "--every": "2", "--expert-capacity": "100",
     "--export": "e.safetensors", "--export-onnx": "e.onnx", "--final": "0.5",
-    "--freeze": ".*", "--grid": "dim.layers=1,2", "--gate": "measured", "--html": "h",
-    "--inject-comm-us": "1", "--json": "j", "--keep": "1", "--log": "l",
+    "--freeze": ".*", "--grid": "dim.layers=1,2", "--gate": "measured", "--head-parts": "2",
+    "--html": "h",
+    "--inject-comm-us": "1", "--json": "j", "--keep": "1", "--key-walk": "2",
+    "--log": "l",
     "--loss": "l", "--loss-chunks": "1", "--machine": "h200x8",
     "--machine-out": "m.machine", "--memory-gib": "9", "--mesh": "tp=2",
     "--momentum": "0", "--nodes": "2", "--optimizer": "sgd", "-o": "o",
@@ -78,6 +80,8 @@ IDLE = {
     "--epilogues": [(["--no-fuse"], "with --no-fuse"), WITH_PASSES],
     "--reduce-scatter": [ON_ONE_DEVICE, WITH_PASSES],
     "--over-hosts": [ON_ONE_DEVICE, WITH_PASSES],
+    "--key-walk": [ON_ONE_DEVICE, WITH_PASSES],
+    "--head-parts": [ON_ONE_DEVICE, WITH_PASSES],
     "--search-steps": [SERIAL, WITH_PASSES],
 }  # yapf: disable
 # In every compilation they do something, or are refused for what they say.
