@@ -15,7 +15,7 @@
   executor: what devices, kernels and communicators are made of (DEVICE_BASE),
   tuning, cpu <- comm <- mpi, tcp <- the files beside these folders <- bench.
   Trainer (the files beside train) and train are one. Within cuda: device <-
-  codegen, cudnn, hopper <- gemm, flash, packed <- kernels <- comm; some files put it all together
+  codegen, hopper <- cudnn, gemm, flash, packed <- kernels <- comm; some files put it all together
   (PLATFORMS).
 
   No circle of units that include each other has more than LARGEST_CIRCLE.
@@ -100,7 +100,7 @@ CUDA_ARROWS = {
                     "executor/tuning"},
     CUDA + "codegen": {CUDA + "device", "executor/tuning"},
     # The problems are those of our own kernels.
-    CUDA + "cudnn": {CUDA + "device", "executor/tuning",
+    CUDA + "cudnn": {CUDA + "device", CUDA + "codegen", "executor/tuning",
                      CUDA + "kernels/attention_problem.h",
                      CUDA + "kernels/conv.h"},
     CUDA + "hopper": {CUDA + "device"},
