@@ -29,7 +29,7 @@ RowRange RowsOf(const OpCall& local) {
   return {first, first + std::max<int64_t>(rows, 1)};
 }
 
-// Limits of what rows see among neighbouring keys.
+// The windows of a row among neighbouring keys.
 struct Sight {
   double behind, ahead;  // of windows: as many keys, the row's own being one
 

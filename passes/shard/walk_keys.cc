@@ -51,10 +51,10 @@ class Walker {
       const Op& op = from_.ops[i];
       int at = static_cast<int>(i);
       absl::Status done = !changed_[i] ? builder_.Copy(from_, op, &map_)
-                          : sites_.sums().contains(at)  ? SumGradients(at)
-                          : sites_.IsInside(at)         ? absl::OkStatus()
-                          : op.def->name == "attention" ? Attend(at)
-                                                        : Differentiate(at);
+                          : sites_.sums().contains(at)      ? SumGradients(at)
+                          : sites_.ReductionBehind(at) >= 0 ? absl::OkStatus()
+                          : op.def->name == "attention"     ? Attend(at)
+                                                            : Differentiate(at);
       ASYRA_RETURN_IF_ERROR(done);
     }
     builder_.CopyOutputs(from_, map_);
@@ -78,24 +78,15 @@ class Walker {
     return axes;
   }
 
-  // Marks the ops that are replaced, and those that only they read.
+  // Marks the ops that are replaced, and those between them.
   void FindChanged() {
     for (size_t i = 0; i < from_.ops.size(); ++i) {
-      int at = static_cast<int>(i);
-      if (sites_.Has(at)) {
-        changed_[i] = AxesOf(sites_.KeysOf(at, false)).has_value();
-      } else if (auto sum = sites_.sums().find(at);
-                 sum != sites_.sums().end()) {
+      int at = static_cast<int>(i), behind = sites_.ReductionBehind(at);
+      auto sum = sites_.sums().find(behind < 0 ? at : behind);
+      if (sum != sites_.sums().end()) {
         changed_[i] = AxesOf(sum->second.keys).has_value();
-      } else if (sites_.IsInside(at)) {
-        changed_[i] = true;
-      }
-    }
-    // Ops inside sums whose axes do not fit are copied.
-    for (const auto& [at, sum] : sites_.sums()) {
-      if (changed_[at]) continue;
-      for (size_t i = 0; i < from_.ops.size(); ++i) {
-        if (sites_.IsInside(static_cast<int>(i))) changed_[i] = false;
+      } else if (sites_.Has(at)) {
+        changed_[i] = AxesOf(sites_.KeysOf(at, false)).has_value();
       }
     }
   }

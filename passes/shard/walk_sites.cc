@@ -51,7 +51,7 @@ WalkSites::WalkSites(const Program& program)
       definition_(program.values.size(), -1),
       uses_(program.values.size()),
       sites_(program.ops.size()),
-      inside_(program.ops.size()) {
+      reduction_behind_(program.ops.size(), -1) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     for (ValueId value : program.ops[i].results) {
       definition_[value] = static_cast<int>(i);
@@ -205,7 +205,7 @@ void WalkSites::FindSums() {
   while (DropPartlySummed()) {
   }
   for (const auto& [reduction, sum] : sums_) {
-    for (int op : between[reduction]) inside_[op] = true;
+    for (int op : between[reduction]) reduction_behind_[op] = reduction;
   }
 }
 

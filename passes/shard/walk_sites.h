@@ -38,8 +38,9 @@ class WalkSites {
   };
   // By the op that reduces them.
   const std::map<int, Sum>& sums() const { return sums_; }
-  // Returns whether only reductions of sums() read its results.
-  bool IsInside(int op) const { return inside_[op]; }
+  // Returns the reduction of sums() that alone reads what the op adds up, or
+  // -1.
+  int ReductionBehind(int op) const { return reduction_behind_[op]; }
 
   // The axes of all sites, each list once.
   std::vector<AxisList> AxesOfSites() const;
@@ -59,7 +60,8 @@ class WalkSites {
   const Program& program_;
   std::vector<int> definition_;  // of each value: the op, or -1
   std::vector<int> uses_;        // of each value
-  std::vector<bool> sites_, inside_;
+  std::vector<bool> sites_;
+  std::vector<int> reduction_behind_;  // by op
   std::map<ValueId, GatheredKeys> keys_;
   std::map<int, Sum> sums_;
 };

@@ -30,6 +30,16 @@ absl::StatusOr<ncclDataType_t> SummedType(DType dtype) {
   return Unimplemented("NCCL has no sum of {}", ToString(dtype));
 }
 
+// Runs calls that NCCL joins in one launch.
+template <typename Calls>
+absl::Status InGroup(Calls calls) {
+  ASYRA_RETURN_IF_ERROR(ToStatus(ncclGroupStart(), "ncclGroupStart"));
+  absl::Status status = calls();
+  // Also after an error: an open group would include all later calls.
+  absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
+  return status.ok() ? ended : status;
+}
+
 // NCCL sends and receives a layout of [member][outer][middle][run].
 StridedCopy Packed(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
@@ -109,15 +119,14 @@ class Part {
     const void* from = packs_ ? workspace + work_begin_ : operand;
     void* to = unpacks_ ? Received(workspace) : result;
     if (calls_ == 1) return Call(from, to, comm, stream);
-    ASYRA_RETURN_IF_ERROR(ToStatus(ncclGroupStart(), "ncclGroupStart"));
-    absl::Status status;
-    for (int64_t i = 0; i < calls_ && status.ok(); ++i) {
-      status = Call(static_cast<const std::byte*>(from) + i * from_step_,
-                    static_cast<std::byte*>(to) + i * to_step_, comm, stream);
-    }
-    // Also after an error: an open group would include all later calls.
-    absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
-    return status.ok() ? ended : status;
+    return InGroup([&] {
+      absl::Status status;
+      for (int64_t i = 0; i < calls_ && status.ok(); ++i) {
+        status = Call(static_cast<const std::byte*>(from) + i * from_step_,
+                      static_cast<std::byte*>(to) + i * to_step_, comm, stream);
+      }
+      return status;
+    });
   }
 
   absl::Status Unpack(void* result, std::byte* workspace,
@@ -171,16 +180,12 @@ class Part {
 
   absl::Status Exchange(const void* from, void* to, ncclComm_t comm,
                         cudaStream_t stream) const {
-    ASYRA_RETURN_IF_ERROR(ToStatus(ncclGroupStart(), "ncclGroupStart"));
-    absl::Status status =
-        ToStatus(ncclSend(from, count_, type_, to_, comm, stream), "ncclSend");
-    if (status.ok()) {
-      status = ToStatus(ncclRecv(to, count_, type_, from_, comm, stream),
-                        "ncclRecv");
-    }
-    // Also after an error: an open group would include all later calls.
-    absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
-    return status.ok() ? ended : status;
+    return InGroup([&]() -> absl::Status {
+      ASYRA_RETURN_IF_ERROR(ToStatus(
+          ncclSend(from, count_, type_, to_, comm, stream), "ncclSend"));
+      return ToStatus(ncclRecv(to, count_, type_, from_, comm, stream),
+                      "ncclRecv");
+    });
   }
 
   std::byte* Received(std::byte* workspace) const {
@@ -231,15 +236,14 @@ class NcclCollective : public CudaKernel {
       return parts_[0].Move(args.operands[0], args.results[0], workspace, comm_,
                             stream);
     }
-    ASYRA_RETURN_IF_ERROR(ToStatus(ncclGroupStart(), "ncclGroupStart"));
-    absl::Status status;
-    for (size_t p = 0; p < parts_.size() && status.ok(); ++p) {
-      status = parts_[p].Move(args.operands[p], args.results[p], workspace,
-                              comm_, stream);
-    }
-    // Also after an error: an open group would include all later calls.
-    absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
-    return status.ok() ? ended : status;
+    return InGroup([&] {
+      absl::Status status;
+      for (size_t p = 0; p < parts_.size() && status.ok(); ++p) {
+        status = parts_[p].Move(args.operands[p], args.results[p], workspace,
+                                comm_, stream);
+      }
+      return status;
+    });
   }
 
   std::vector<Part> parts_;  // by operand

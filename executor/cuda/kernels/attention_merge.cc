@@ -3,19 +3,16 @@
 
 #include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
+#include "ir/ops/infer.h"
 
 namespace asyra::cuda {
 namespace {
-
-DType WideOf(DType dtype) {
-  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-}
 
 // Returns the element type of the parts that are not wide.
 DType NarrowOf(const KernelUse& use) {
   for (int i = 0; i < use.num_operands(); i += 2) {
     DType dtype = use.operand(i).dtype;
-    if (dtype != WideOf(dtype)) return dtype;
+    if (dtype != ops::SumType(dtype)) return dtype;
   }
   return use.result(0).dtype;
 }
@@ -42,11 +39,11 @@ class MergeAttentionKernel : public CudaKernel {
     DType narrow = NarrowOf(use);
     for (int i = 0; i < use.num_operands(); i += 2) {
       DType dtype = use.operand(i).dtype;
-      if (dtype != narrow && dtype != WideOf(narrow)) return false;
+      if (dtype != narrow && dtype != ops::SumType(narrow)) return false;
     }
     DType result = use.result(0).dtype;
     return use.num_operands() <= 2 * kMostMergedParts &&
-           (result == narrow || result == WideOf(narrow));
+           (result == narrow || result == ops::SumType(narrow));
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {

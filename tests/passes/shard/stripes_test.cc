@@ -10,6 +10,7 @@
 #include "passes/pipeline.h"
 #include "passes/shard/stripe_sequence.h"
 #include "tests/support/costs.h"
+#include "tests/support/most_different.h"
 #include "tests/support/parse.h"
 #include "tests/support/sanitized.h"
 
@@ -40,22 +41,6 @@ program @f(%q: f64[2, {0}, 2, 4], %k: f64[2, 24, 1, 4]) -> (f64[2, {0}, 2, 4]) {
                            rows, attrs));
 }
 
-double Difference(const Program& a, const Program& b) {
-  std::vector<Tensor> inputs = RandomInputs(a, 1, 3);
-  std::vector<Tensor> want = ASYRA_VALUE(Interpret(a, inputs)),
-                      got = ASYRA_VALUE(Interpret(b, inputs));
-  EXPECT_EQ(got.size(), want.size());
-  if (got.size() != want.size()) return HUGE_VAL;
-  double most = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    EXPECT_EQ(got[i].shape(), want[i].shape());
-    for (int64_t k = 0; k < want[i].num_elements(); ++k) {
-      most = std::max(most, std::abs(want[i].Get(k) - got[i].Get(k)));
-    }
-  }
-  return most;
-}
-
 TEST(StripeSequence, RowsSeeWhatTheySaw) {
   for (std::string attrs :
        {"causal=true", "window=3", "window_after=2, window=4",
@@ -67,7 +52,7 @@ TEST(StripeSequence, RowsSeeWhatTheySaw) {
       ASSERT_TRUE(striped.has_value());
       EXPECT_EQ(Verify(*striped), absl::OkStatus());
       EXPECT_EQ(CountOf(*striped, "attention"), 2);
-      EXPECT_EQ(Difference(program, *striped), 0);
+      EXPECT_EQ(MostDifferent(program, *striped), 0);
       // One stripe further, and halves the other way round.
       for (const char* attr : {"offset", "runs"}) {
         Program wrong = *striped;
@@ -77,7 +62,7 @@ TEST(StripeSequence, RowsSeeWhatTheySaw) {
           bool runs = attr == std::string("runs");
           op.attrs.Set(attr, runs ? -is : is + 12 / devices);
         }
-        EXPECT_GT(Difference(program, wrong), 1e-3) << attr;
+        EXPECT_GT(MostDifferent(program, wrong), 1e-3) << attr;
       }
     }
   }
@@ -137,7 +122,7 @@ TEST_P(StripedModel, IsTheSameOnMeshes) {
         ASYRA_CHECK_OK(RunPasses(single, TrainPasses(train), context));
       }
       EXPECT_GT(CountOf(local, "stripe"), 0);
-      EXPECT_LT(Difference(single, local), 1e-12);
+      EXPECT_LT(MostDifferent(single, local), 1e-12);
     }
     if (kSanitized) break;  // of any mesh, the same code
   }

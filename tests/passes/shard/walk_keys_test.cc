@@ -9,6 +9,7 @@
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "tests/support/costs.h"
+#include "tests/support/most_different.h"
 #include "tests/support/parse.h"
 #include "tests/support/sanitized.h"
 
@@ -29,23 +30,6 @@ int64_t CountWalks(const Program& program) {
   return absl::c_count_if(program.ops, [](const Op& op) {
     return op.def->collective == CollectiveKind::kShift;
   });
-}
-
-double MostDifferent(const Program& a, const Program& b) {
-  std::vector<Tensor> inputs = RandomInputs(a, 5, 3);
-  std::vector<Tensor> want = ASYRA_VALUE(Interpret(a, inputs)),
-                      got = ASYRA_VALUE(Interpret(b, inputs));
-  EXPECT_EQ(got.size(), want.size());
-  if (got.size() != want.size()) return HUGE_VAL;
-  double most = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    EXPECT_EQ(got[i].shape(), want[i].shape());
-    for (int64_t k = 0; k < want[i].num_elements(); ++k) {
-      double error = std::abs(want[i].Get(k) - got[i].Get(k));
-      most = error <= most ? most : error;  // NaN counts
-    }
-  }
-  return most;
 }
 
 Program Walked(const Program& program, int64_t parts) {
@@ -88,7 +72,7 @@ TEST(WalkKeys, RowsSeeWhatTheySaw) {
   }
 }
 
-// What a walk can get wrong is seen: a part of another device, one that counts
+// Faults of a walk change values: a part of another device, one that counts
 // twice, one that is left out.
 TEST(WalkKeys, PlantedFaultsAreSeen) {
   Program program = Gathered(4, "causal=true");
@@ -140,6 +124,38 @@ TEST(WalkKeys, LeavesWhatItCannotTake) {
               testing::ElementsAre(Form{1, 2}, Form{2, 1}, Form{2, 2}));
   EXPECT_THAT(AttentionFormsOf(four, 8, /*least_memory=*/true),
               testing::ElementsAre(Form{2, 1}, Form{4, 1}));
+}
+
+// Of two attentions with gradients keys of one walk, those of the other cannot.
+TEST(WalkKeys, LeavesTheGradientsOfOthers) {
+  std::string inputs, results, types, ops;
+  for (std::string axis : {"sp", "rp"}) {
+    std::string rows = fmt::format("f64[1, 12@{}, 2, 2]", axis);
+    inputs += fmt::format("{0}%q{1}: {2}, %k{1}: {2}, %dy{1}: {2}",
+                          inputs.empty() ? "" : ", ", axis, rows);
+    results += fmt::format("{}%d{}", results.empty() ? "" : ", ", axis);
+    types += fmt::format("{}f64[1, 12@{}, 4]", types.empty() ? "" : ", ", axis);
+    ops += fmt::format(
+        R"(  %w{0} = all_gather(%k{0}) {{dim=1, axes={0}}} : f64[1, 12, 2, 2]
+  %y{0}, %l{0} = attention(%q{0}, %w{0}, %w{0}) {{scale=0.5, log_sums=true}} : {1}, f64[1, 2, 12@{0}]
+  %dq{0}, %dk{0}, %dv{0} = attention_grad(%q{0}, %w{0}, %w{0}, %y{0}, %l{0}, %dy{0}) {{of="qkv", scale=0.5}} : {1}, f64[1, 12, 2, 2] partial({0}), f64[1, 12, 2, 2] partial({0})
+  %dkv{0} = add(%dk{0}, %dv{0}) : f64[1, 12, 2, 2] partial({0})
+  %flat{0} = reshape(%dkv{0}) {{shape=[1, 12, 4]}} : f64[1, 12, 4] partial({0})
+  %d{0} = reduce_scatter(%flat{0}) {{dim=1, axes={0}}} : f64[1, 12@{0}, 4]
+)",
+        axis, rows);
+  }
+  Program program = Parse(
+      fmt::format("asyra 1 local\nmesh (sp=4, rp=3)\n\nprogram @f({}) -> ({}) "
+                  "{{\n{}  return {}\n}}\n",
+                  inputs, types, ops, results));
+  for (auto [parts, walks] : {std::pair(2, 2), std::pair(3, 4)}) {
+    Program walked = Walked(program, parts);
+    // Keys there, and their gradients back.
+    EXPECT_EQ(CountWalks(walked), walks) << parts;
+    EXPECT_EQ(Verify(walked), absl::OkStatus());
+    EXPECT_LT(MostDifferent(program, walked), 1e-12);
+  }
 }
 
 // Forward and gradients of models on meshes, in stripes and not.
