@@ -6,6 +6,7 @@
 #include "executor/comm/plan_link.h"
 #include "ir/overlap.h"
 #include "ir/plans/overlap_shape.h"
+#include "ir/plans/plan_exchanges.h"
 #include "ir/plans/plan_packing.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
@@ -21,6 +22,7 @@ class PlanKernel : public Kernel {
              Device& device, Communicator& world)
       : use_(use),
         plan_(std::move(plan)),
+        exchanges_(plan_),
         members_(std::move(members)),
         device_(device),
         world_(world) {
@@ -36,8 +38,12 @@ class PlanKernel : public Kernel {
           plan_.queues[queue].name);
     }
     dense_at_ = RoundUp(plan_.workspace_bytes, kWorkspaceAlignment);
-    int64_t dense_bytes = 0, kernel_bytes = 0;
+    int64_t dense_bytes = 0, kernel_bytes = 0, message_bytes = 0;
     for (const PlanStep& step : steps()) {
+      if (step.kind == PlanStep::kExchange) {
+        message_bytes =
+            std::max(message_bytes, PackingOfMessages(step).workspace_bytes);
+      }
       if (!Computes(step)) continue;
       dense_bytes = std::max(dense_bytes, PackingOf(step).workspace_bytes);
       if (!IsKernel(step)) continue;
@@ -45,7 +51,8 @@ class PlanKernel : public Kernel {
                              KernelOf(step, PackingOf(step)));
       kernel_bytes = std::max(kernel_bytes, kernel->workspace_bytes());
     }
-    kernels_at_ = dense_at_ + RoundUp(dense_bytes, kWorkspaceAlignment);
+    messages_at_ = dense_at_ + RoundUp(dense_bytes, kWorkspaceAlignment);
+    kernels_at_ = messages_at_ + RoundUp(message_bytes, kWorkspaceAlignment);
     workspace_bytes_ = kernels_at_ + kernel_bytes;
     return absl::OkStatus();
   }
@@ -98,8 +105,8 @@ class PlanKernel : public Kernel {
     for (const PlanBuffer& buffer : plan_.buffers[self_]) {
       buffers.push_back(AddressOf(buffer, args));
     }
-    ASYRA_ASSIGN_OR_RETURN(link_,
-                           world_.LinkPlan({plan_, members_, self_, label()}));
+    ASYRA_ASSIGN_OR_RETURN(link_, world_.LinkPlan({plan_, members_, self_,
+                                                   label(), use_.sm_margin()}));
     ASYRA_RETURN_IF_ERROR(link_->Connect(std::move(buffers)));
     for (size_t i = 0; i < steps().size(); ++i) {
       size_t first = runs_.size();
@@ -217,20 +224,61 @@ class PlanKernel : public Kernel {
   // their times.
   void RecordRuns(size_t first, int index) {
     const PlanStep& step = steps()[index];
-    if (!Computes(step) && step.kind != PlanStep::kCopy) return;
+    if (step.kind == PlanStep::kWait || step.kind == PlanStep::kPost) return;
     std::string name = Describe(plan_, self_, index);
     name = name.substr(name.find(": ") + 2);
     for (size_t i = first; i < runs_.size(); ++i) {
       Run& run = runs_[i];
       run.name = run.is_packing ? "packing for " + name : name;
-      run.is_copy = step.kind == PlanStep::kCopy;
+      run.is_copy = !Computes(step);
       run.begin = device_.CreateEvent(/*timed=*/true);
       run.end = device_.CreateEvent(/*timed=*/true);
     }
   }
 
+  MessagePacking PackingOfMessages(const PlanStep& step) const {
+    return MessagePackingOf(plan_, step,
+                            exchanges_.Incoming(self_, step.count));
+  }
+
+  // Messages that are not dense are packed before, and unpacked behind.
+  absl::Status BindExchange(const PlanStep& step) {
+    std::vector<PlanExchanges::Message> incoming =
+        exchanges_.Incoming(self_, step.count);
+    MessagePacking packing = MessagePackingOf(plan_, step, incoming);
+    auto bytes = [&](const PlanRegion& region) {
+      return region.box.elements() * ElementBytes(region);
+    };
+    ExchangeCall call{.number = step.count};
+    for (size_t i = 0; i < step.reads.size(); ++i) {
+      const PlanRegion& read = step.reads[i];
+      call.sends.push_back({step.writes[i].rank,
+                            BoxAt(read, messages_at_, packing.sent[i]),
+                            bytes(read)});
+      if (packing.sent[i] < 0) continue;
+      ASYRA_RETURN_IF_ERROR(
+          AddCopy(step.queue, read, call.sends[i].data, /*to_region=*/false));
+    }
+    for (size_t i = 0; i < incoming.size(); ++i) {
+      const PlanRegion& write = incoming[i].write;
+      call.receives.push_back({incoming[i].read.rank,
+                               BoxAt(write, messages_at_, packing.received[i]),
+                               bytes(write)});
+    }
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<PlanAction> action,
+                           link_->Exchange(call));
+    AddRun(step.queue, std::move(action));
+    for (size_t i = 0; i < incoming.size(); ++i) {
+      if (packing.received[i] < 0) continue;
+      ASYRA_RETURN_IF_ERROR(AddCopy(step.queue, incoming[i].write,
+                                    call.receives[i].data, /*to_region=*/true));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status BindStep(const PlanStep& step) {
     if (Computes(step)) return BindComputation(step);
+    if (step.kind == PlanStep::kExchange) return BindExchange(step);
     std::unique_ptr<PlanAction> action;
     if (step.kind == PlanStep::kPost) {
       ASYRA_ASSIGN_OR_RETURN(action, link_->Post(step.signal));
@@ -251,17 +299,18 @@ class PlanKernel : public Kernel {
     return absl::OkStatus();
   }
 
-  // Returns the beginning of a box that a step computes from, or writes: in its
-  // buffer or, dense, in the workspace.
-  void* BoxAt(const PlanRegion& region, int64_t place) const {
-    if (place >= 0) return workspace_ + dense_at_ + place;
+  // Returns the beginning of a box that a step uses: in its buffer or, dense,
+  // at `place` in a part of the workspace.
+  void* BoxAt(const PlanRegion& region, int64_t part, int64_t place) const {
+    if (place >= 0) return workspace_ + part + place;
     const PlanBuffer& buffer = plan_.buffer(region);
     return static_cast<std::byte*>(link_->AddressOf(self_, region.buffer)) +
            FirstElement(region.box, buffer.box) * ElementBytes(region);
   }
 
   // Adds a copy between a region and its dense copy.
-  absl::Status AddCopy(const PlanRegion& region, void* dense, bool to_region) {
+  absl::Status AddCopy(int queue, const PlanRegion& region, void* dense,
+                       bool to_region) {
     const Box& box = plan_.buffer(region).box;
     void* at = link_->AddressOf(self_, region.buffer);
     BoxCopy copy{at, box, dense, region.box, region.box, ElementBytes(region)};
@@ -271,7 +320,7 @@ class PlanKernel : public Kernel {
       copy.to = at;
     }
     ASYRA_ASSIGN_OR_RETURN(auto action, link_->Copy(copy, /*reaches=*/false));
-    AddRun(kComputeQueue, std::move(action));
+    AddRun(queue, std::move(action));
     runs_.back().is_packing = true;
     return absl::OkStatus();
   }
@@ -280,14 +329,15 @@ class PlanKernel : public Kernel {
     StepPacking packing = PackingOf(step);
     std::vector<void*> reads;
     for (size_t k = 0; k < step.reads.size(); ++k) {
-      reads.push_back(BoxAt(step.reads[k], packing.reads[k]));
+      reads.push_back(BoxAt(step.reads[k], dense_at_, packing.reads[k]));
       if (packing.reads[k] < 0) continue;
-      ASYRA_RETURN_IF_ERROR(AddCopy(step.reads[k], reads[k], false));
+      ASYRA_RETURN_IF_ERROR(
+          AddCopy(kComputeQueue, step.reads[k], reads[k], false));
     }
     if (step.kind == PlanStep::kPiece && !IsKernel(step)) {
-      return AddCopy(step.write, reads[0], true);
+      return AddCopy(kComputeQueue, step.write, reads[0], true);
     }
-    void* result = BoxAt(step.write, packing.write);
+    void* result = BoxAt(step.write, dense_at_, packing.write);
     if (step.kind == PlanStep::kSum) {
       DenseSum sum{plan_.dtype(step.write),
                    {reads.begin(), reads.end()},
@@ -299,7 +349,7 @@ class PlanKernel : public Kernel {
       ASYRA_RETURN_IF_ERROR(AddPiece(step, packing, std::move(reads), result));
     }
     if (packing.write < 0) return absl::OkStatus();
-    return AddCopy(step.write, result, true);
+    return AddCopy(kComputeQueue, step.write, result, true);
   }
 
   absl::Status AddPiece(const PlanStep& step, const StepPacking& packing,
@@ -316,13 +366,16 @@ class PlanKernel : public Kernel {
 
   KernelUse use_;
   ChunkPlan plan_;
+  PlanExchanges exchanges_;
   std::vector<int64_t> members_;
   Device& device_;
   Communicator& world_;
   int self_ = 0;
   std::vector<Known> kernels_;
-  // Layout of the workspace: for the plan, for dense boxes, for pieces.
-  int64_t dense_at_ = 0, kernels_at_ = 0, workspace_bytes_ = 0;
+  // Layout of the workspace: for the plan, for dense boxes of computations and
+  // of messages, for pieces.
+  int64_t dense_at_ = 0, messages_at_ = 0, kernels_at_ = 0;
+  int64_t workspace_bytes_ = 0;
   std::byte* workspace_ = nullptr;
   std::unique_ptr<PlanLink> link_;
   std::deque<Piece> pieces_;

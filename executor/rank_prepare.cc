@@ -91,7 +91,9 @@ absl::Status RankExecutor::CheckSize() const {
 
 absl::StatusOr<bool> RankExecutor::RunsWhole(const Op& op) const {
   if (world_ == nullptr) return false;
-  if (!IsOneKernel(op.attrs)) return world_->CarriesPlans();
+  if (!IsOneKernel(op.attrs)) {
+    return world_->CarriesPlans(op.attrs.Get<std::string>("transport"));
+  }
   KernelUse use(program_, op, rank());
   CollectiveUse collective{
       use, program_.mesh.Group(rank(), AxesOf(*BodyOf(op.attrs))),

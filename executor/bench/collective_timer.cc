@@ -311,7 +311,9 @@ class Timer : public RankTimer {
   }
 
   absl::StatusOr<KernelOfCall> PrepareOverlap(KernelUse use, const Mesh& mesh) {
-    ASYRA_ASSIGN_OR_RETURN(bool carries, world_.CarriesPlans());
+    ASYRA_ASSIGN_OR_RETURN(
+        bool carries,
+        world_.CarriesPlans(use.attrs().Get<std::string>("transport")));
     if (!carries) return Unimplemented("ranks do not carry chunk plans");
     const AxisList axes = AxesOf(*BodyOf(use.attrs()));
     ASYRA_ASSIGN_OR_RETURN(

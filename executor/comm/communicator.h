@@ -64,11 +64,15 @@ class Communicator {
   }
 
   // Returns whether its ranks carry out chunk plans (ir/plans/chunk_plan.h) of
-  // overlaps: they reach each other's memory. All ranks call it and get the
-  // same answer.
-  virtual absl::StatusOr<bool> CarriesPlans() { return false; }
+  // overlaps with this transport (ir/copy_engine.h): they reach each other's
+  // memory, or a library moves messages. All ranks call it and get the same
+  // answer.
+  virtual absl::StatusOr<bool> CarriesPlans(std::string_view transport) {
+    (void)transport;
+    return false;
+  }
   // This rank's end of a plan (executor/comm/plan_link.h), only where it
-  // carries them. Waits for no other rank.
+  // carries them. Called by all ranks, in the order of the program.
   virtual absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use);
 

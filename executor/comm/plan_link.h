@@ -1,7 +1,7 @@
 // Execution of a rank's steps of a chunk plan (ir/plans/chunk_plan.h) on
 // queues, which are streams: copies into and from the memory of other members,
-// sums, and signals between queues. The device's kernels do the computing
-// (executor/plan_kernel.h).
+// sums, signals between queues, and exchanges of messages. The device's kernels
+// do the computing (executor/plan_kernel.h).
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ struct PlanUse {
   std::vector<int64_t> members;
   int self = 0;       // which of them it is
   std::string label;  // the op as errors name it
+  // CTAs that a library may hold for its exchanges; 0: as many as it takes.
+  int ctas = 0;
 };
 
 // Copies the box `what` from a tensor that holds `from_box` to one that holds
@@ -42,6 +44,17 @@ struct DenseSum {
   std::vector<const void*> parts;
   int64_t elements = 0;
   void* to = nullptr;
+};
+
+// A rank's part of an exchange (ir/plans/plan_exchanges.h).
+struct ExchangeCall {
+  struct Message {
+    int member = 0;        // the other one
+    void* data = nullptr;  // dense, of this rank
+    int64_t bytes = 0;
+  };
+  int number = 0;
+  std::vector<Message> sends, receives;
 };
 
 // A step that is ready to run, once for each time that it is enqueued.
@@ -72,6 +85,8 @@ class PlanLink {
   // next.
   virtual Action Post(int signal) = 0;
   virtual Action Wait(int signal, int count) = 0;
+  // Called by all ranks that have a part in it, in the order of its numbers.
+  virtual Action Exchange(const ExchangeCall& call) = 0;
 };
 
 }  // namespace asyra

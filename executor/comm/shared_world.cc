@@ -86,12 +86,13 @@ ThreadGroup* SharedWorld::FindGroup(const std::string& axes,
 }
 
 std::shared_ptr<PlanBoard> SharedWorld::JoinPlan(
-    int64_t rank, const std::vector<int64_t>& members, size_t signals) {
+    int64_t rank, const std::vector<int64_t>& members, size_t signals,
+    size_t exchanges) {
   std::lock_guard lock(mutex_);
   std::pair<int64_t, std::vector<int64_t>> key(plans_[rank]++, members);
   std::shared_ptr<PlanBoard>& kept = boards_[key];
   if (kept == nullptr) {
-    kept = std::make_shared<PlanBoard>(members.size(), signals);
+    kept = std::make_shared<PlanBoard>(members.size(), signals, exchanges);
   }
   std::shared_ptr<PlanBoard> board = kept;
   if (++board->joined == members.size()) boards_.erase(key);

@@ -45,12 +45,27 @@ struct ThreadGroup {
   std::atomic<int> reading{0};
 };
 
+// One member's part of an exchange of a plan.
+struct ExchangeSeat {
+  struct Message {
+    int member = 0;  // to whom
+    const void* data = nullptr;
+  };
+  std::vector<Message> sends;  // set before it comes for the first time
+  Counter come, read;          // once in each step
+};
+
 // State that the members of one chunk plan share.
 struct PlanBoard {
-  PlanBoard(size_t members, size_t signals)
-      : buffers(members), signals(signals) {}
+  PlanBoard(size_t members, size_t signals, size_t exchanges)
+      : buffers(members), signals(signals), seats(exchanges) {
+    for (std::vector<ExchangeSeat>& of_exchange : seats) {
+      of_exchange = std::vector<ExchangeSeat>(members);
+    }
+  }
   std::vector<std::vector<void*>> buffers;  // by member
   std::vector<Counter> signals;
+  std::vector<std::vector<ExchangeSeat>> seats;  // by exchange and member
   size_t joined = 0;  // members, under the world's mutex
 };
 
@@ -88,7 +103,7 @@ class SharedWorld {
   // order.
   std::shared_ptr<PlanBoard> JoinPlan(int64_t rank,
                                       const std::vector<int64_t>& members,
-                                      size_t signals);
+                                      size_t signals, size_t exchanges);
 
   // Begins an access to the memory of another rank outside the barriers of
   // collectives; EndReach ends it. False: some rank has failed, and nothing may

@@ -1,50 +1,16 @@
 #include "executor/comm/thread_plan.h"
 
 #include <algorithm>
-#include <random>
-#include <thread>
 
 #include "absl/algorithm/container.h"
-#include "executor/cpu/cpu_stream.h"
+#include "executor/comm/thread_action.h"
+#include "executor/comm/thread_exchange.h"
 #include "executor/cpu/sum.h"
+#include "ir/plans/plan_exchanges.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
-
-class CpuAction : public PlanAction {
- public:
-  void Enqueue(Stream& stream) final {
-    auto run = [](void* action, const void*, int64_t) {
-      return static_cast<CpuAction*>(action)->Run();
-    };
-    static_cast<CpuStream&>(stream).Enqueue({.run = run, .a = this});
-  }
-
- private:
-  virtual absl::Status Run() = 0;  // on the stream's thread
-};
-
-// Data that all actions of a link use.
-struct Context {
-  std::shared_ptr<SharedWorld> world;
-  int64_t rank = 0;
-  std::string label;
-};
-
-class Jitter {
- public:
-  Jitter(double most_us, uint32_t seed) : most_us_(most_us), random_(seed) {}
-  void Sleep() {
-    if (most_us_ <= 0) return;
-    double us = std::uniform_real_distribution<>(0, most_us_)(random_);
-    std::this_thread::sleep_for(Seconds(us / 1e6));
-  }
-
- private:
-  double most_us_;
-  std::minstd_rand random_;
-};
 
 class CopyAction : public CpuAction {
  public:
@@ -69,7 +35,7 @@ class CopyAction : public CpuAction {
 // uses it any more.
 class ReachingCopyAction : public CopyAction {
  public:
-  ReachingCopyAction(const Context& context, BoxCopy copy, Jitter jitter,
+  ReachingCopyAction(const PlanContext& context, BoxCopy copy, Jitter jitter,
                      double link_us)
       : CopyAction(std::move(copy), jitter),
         context_(context),
@@ -86,7 +52,7 @@ class ReachingCopyAction : public CopyAction {
     return status;
   }
 
-  const Context& context_;
+  const PlanContext& context_;
   double link_us_;  // of a slow link, without using the cpu
 };
 
@@ -132,7 +98,7 @@ class PostAction : public CpuAction {
 class WaitAction : public CpuAction {
  public:
   // `from` is the rank that posts it, `a_step` times in each step.
-  WaitAction(const Context& context, Counter& signal, uint32_t count,
+  WaitAction(const PlanContext& context, Counter& signal, uint32_t count,
              uint32_t a_step, int64_t from)
       : context_(context),
         signal_(signal),
@@ -142,21 +108,12 @@ class WaitAction : public CpuAction {
 
  private:
   absl::Status Run() override {
-    const SharedWorld& world = *context_.world;
     uint32_t target = target_;
     target_ += a_step_;
-    if (signal_.Reached(target)) return absl::OkStatus();
-    auto lost = CpuClock::now() + Seconds(world.options().timeout_s);
-    while (!signal_.WaitFor(target,
-                            std::min(lost, CpuClock::now() + kNoticeEvery))) {
-      if (world.aborted()) return world.CauseFor(context_.rank);
-      if (CpuClock::now() < lost) continue;
-      return world.WaitedTooLong(context_.rank, context_.label, {from_});
-    }
-    return absl::OkStatus();
+    return AwaitCounter(context_, signal_, target, from_);
   }
 
-  const Context& context_;
+  const PlanContext& context_;
   Counter& signal_;
   uint32_t target_;  // in the next step
   const uint32_t a_step_;
@@ -171,7 +128,9 @@ class ThreadPlan : public PlanLink {
         self_(use.self),
         members_(use.members),
         signals_(use.plan.signals),
-        board_(context_.world->JoinPlan(rank, use.members, signals_.size())),
+        board_(context_.world->JoinPlan(
+            rank, use.members, signals_.size(),
+            static_cast<size_t>(PlanExchanges(use.plan).last()))),
         posts_(signals_.size(), 0) {
     for (const auto& of_rank : use.plan.steps) {
       for (const PlanStep& step : of_rank) {
@@ -205,6 +164,10 @@ class ThreadPlan : public PlanLink {
                                         count, posts_[signal],
                                         members_[signals_[signal].from_rank]);
   }
+  Action Exchange(const ExchangeCall& call) override {
+    return MakeThreadExchange(context_, board_->seats[call.number - 1], self_,
+                              members_, call, MakeJitter());
+  }
 
  private:
   Jitter MakeJitter() {
@@ -228,7 +191,7 @@ class ThreadPlan : public PlanLink {
            static_cast<double>(collectives) / static_cast<double>(reaching);
   }
 
-  const Context context_;
+  const PlanContext context_;
   const int self_;
   const std::vector<int64_t> members_;
   const std::vector<PlanSignal> signals_;

@@ -39,7 +39,7 @@ class LocalCommunicator : public Communicator {
                                 std::move(geometries));
   }
 
-  absl::StatusOr<bool> CarriesPlans() override { return true; }
+  absl::StatusOr<bool> CarriesPlans(std::string_view) override { return true; }
   absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use) override {
     return MakeThreadPlan(world_, rank_, use);

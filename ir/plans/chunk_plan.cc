@@ -223,6 +223,13 @@ std::string Describe(const ChunkPlan& plan, int rank, int step) {
       return text + "wait for " + signal();
     case PlanStep::kPost:
       return text + "post " + signal();
+    case PlanStep::kExchange:
+      text += fmt::format("exchange {}", s.count);
+      for (size_t i = 0; i < std::min(s.reads.size(), s.writes.size()); ++i) {
+        text += fmt::format("{} {} to rank {}", i == 0 ? ", sends" : ",",
+                            region(s.reads[i]), s.writes[i].rank);
+      }
+      return text;
   }
   return text;
 }

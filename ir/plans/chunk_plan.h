@@ -6,8 +6,8 @@
 //
 // Every rank has queues, which run their steps in order and otherwise at the
 // same time. Order between queues, of one rank or of several, comes from
-// signals alone. All regions are in coordinates of the global value, so that a
-// copy moves a box to the same box of another buffer.
+// signals and exchanges alone. All regions are in coordinates of the global
+// value, so that a copy moves a box to the same box of another buffer.
 #pragma once
 
 #include <cstddef>
@@ -87,12 +87,17 @@ struct PlanStep {
     kSum,    // the sum of `reads`, in this order
     kWait,   // until `signal` has been posted `count` times
     kPost,   // posts `signal` for the `count`-th time
+    // This rank's part of exchange number `count`, a call of a library that
+    // moves messages (ir/plans/plan_exchanges.h): sends reads[i] to writes[i],
+    // which are on other ranks.
+    kExchange,
   };
   Kind kind = kPiece;
   int queue = 0;
   int op = -1;
   std::vector<PlanRegion> reads;
   PlanRegion write;
+  std::vector<PlanRegion> writes;  // of an exchange
   int signal = -1;
   int count = 0;
   // The place in the text that is being read; 0: in none. Not compared.
@@ -100,8 +105,8 @@ struct PlanStep {
 
   friend bool operator==(const PlanStep& a, const PlanStep& b) {
     return a.kind == b.kind && a.queue == b.queue && a.op == b.op &&
-           a.reads == b.reads && a.write == b.write && a.signal == b.signal &&
-           a.count == b.count;
+           a.reads == b.reads && a.write == b.write && a.writes == b.writes &&
+           a.signal == b.signal && a.count == b.count;
   }
 };
 

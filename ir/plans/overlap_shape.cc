@@ -5,6 +5,7 @@
 
 #include "ir/copy_engine.h"
 #include "ir/plans/fused_reduction.h"
+#include "ir/plans/plan_exchanges.h"
 #include "ir/plans/verify_plan.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
@@ -42,6 +43,7 @@ PlanShape PlanShapeOf(const AttrMap& attrs) {
   shape.groups = attrs.Get<Ints>("groups");
   shape.inner = attrs.Int("inner");
   shape.sums_in_pieces = attrs.Bool("sums_in_pieces");
+  shape.exchanges = !AsksForCopyEngine(attrs);
   return shape;
 }
 
@@ -52,11 +54,12 @@ void SetPlanShape(const PlanShape& shape, AttrMap* attrs) {
   attrs->Set("groups", Ints(shape.groups.begin(), shape.groups.end()));
   attrs->Set("inner", shape.inner);
   attrs->Set("sums_in_pieces", shape.sums_in_pieces);
+  AskForCopyEngine(!shape.exchanges, attrs);
   attrs->Set("plan", PlanRef());
 }
 
 void SetPlan(PlanRef plan, AttrMap* attrs) {
-  SetPlanShape(PlanShape(), attrs);
+  SetPlanShape({.exchanges = HasExchanges(*plan)}, attrs);
   attrs->Set("plan", std::move(plan));
 }
 
@@ -86,7 +89,11 @@ std::vector<AttrDef> PlanShapeAttrs() {
        "whether matmuls of a rank's own shard add what others computed of it, "
        "instead of a step behind them",
        false},
-      WordAttr("transport", "what carries chunks", kTransports),
+      WordAttr(
+          "transport",
+          "what carries chunks: copies of copy engines, or messages of the "
+          "library, in exchanges",
+          kTransports),
       WordAttr("form",
                "how it runs: pieces by launches of their own, or all of it, a "
                "reduction and the rows computed from it, in one kernel without "
@@ -109,7 +116,12 @@ std::string TypeText(const Type& type, int ranks) {
 }
 
 // Checks whether a plan that is written out is one of this body.
-absl::Status CheckPlanIsOf(const ChunkPlan& plan, const GroupBody& body) {
+absl::Status CheckPlanIsOf(const ChunkPlan& plan, const GroupBody& body,
+                           bool exchanges) {
+  if (HasExchanges(plan) != exchanges) {
+    return Invalid("transport is {}, its plan has {}exchanges",
+                   exchanges ? kLibrary : kCopyEngine, exchanges ? "no " : "");
+  }
   if (plan.ranks != body.ranks) {
     return Invalid("its plan is of {} ranks, the group has {}", plan.ranks,
                    body.ranks);
@@ -137,7 +149,8 @@ absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
       GroupBody body, GroupBodyOf(*attrs.Get<BodyRef>("body"), operands, mesh));
   if (!HasOwnPlan(attrs)) return MakePlan(body, PlanShapeOf(attrs));
   const ChunkPlan& plan = *attrs.Get<PlanRef>("plan");
-  ASYRA_RETURN_IF_ERROR(CheckPlanIsOf(plan, body));
+  ASYRA_RETURN_IF_ERROR(
+      CheckPlanIsOf(plan, body, PlanShapeOf(attrs).exchanges));
   return plan;
 }
 
@@ -162,12 +175,13 @@ absl::Status CheckPlanOf(const AttrMap& attrs, absl::Span<const Type> operands,
   }
   ASYRA_ASSIGN_OR_RETURN(GroupBody body, GroupBodyOf(ops, operands, mesh));
   if (!HasOwnPlan(attrs)) return CheckPlanShape(body, PlanShapeOf(attrs));
-  if (!(PlanShapeOf(attrs) == PlanShape())) {
+  bool exchanges = PlanShapeOf(attrs).exchanges;
+  if (!(PlanShapeOf(attrs) == PlanShape{.exchanges = exchanges})) {
     return Invalid(
         "its plan is written out: order, route, parts, groups, inner and "
         "sums_in_pieces stay as they are");
   }
-  return CheckPlanIsOf(*attrs.Get<PlanRef>("plan"), body);
+  return CheckPlanIsOf(*attrs.Get<PlanRef>("plan"), body, exchanges);
 }
 
 }  // namespace asyra

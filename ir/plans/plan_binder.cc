@@ -189,6 +189,9 @@ class PlanBinder : public PlanNames {
       case PlanStep::kPost:
         ASYRA_RETURN_IF_ERROR(Signal(syntax, &step));
         break;
+      case PlanStep::kExchange:
+        ASYRA_RETURN_IF_ERROR(Exchange(syntax, &step));
+        break;
     }
     plan_.steps[rank_].push_back(std::move(step));
     return absl::OkStatus();
@@ -279,6 +282,19 @@ class PlanBinder : public PlanNames {
         step->write,
         RegionOf(syntax.write, syntax.gets ? rank_ : peer, &read.box));
     step->reads.push_back(std::move(read));
+    return absl::OkStatus();
+  }
+
+  absl::Status Exchange(const StepSyntax& syntax, PlanStep* step) {
+    step->count = static_cast<int>(syntax.count);
+    for (size_t i = 0; i < syntax.reads.size(); ++i) {
+      ASYRA_ASSIGN_OR_RETURN(int peer, RankOf(syntax.peers[i]));
+      ASYRA_ASSIGN_OR_RETURN(PlanRegion read, RegionOf(syntax.reads[i], rank_));
+      ASYRA_ASSIGN_OR_RETURN(PlanRegion write,
+                             RegionOf(syntax.writes[i], peer, &read.box));
+      step->reads.push_back(std::move(read));
+      step->writes.push_back(std::move(write));
+    }
     return absl::OkStatus();
   }
 

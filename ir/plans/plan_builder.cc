@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "fmt/format.h"
@@ -46,7 +47,8 @@ PlanBuilder::PlanBuilder(const GroupBody& group, const PlanShape& shape,
   plan_.body = body();
   plan_.types = group.types;
   plan_.queues.push_back({"compute", true});
-  for (int k = 0; k < CopyQueues(); ++k) {
+  if (shape.exchanges) plan_.queues.push_back({"library", false});
+  for (int k = 0; k < CopyQueues() && !shape.exchanges; ++k) {
     plan_.queues.push_back({fmt::format("copy {}", k), false});
   }
   plan_.steps.resize(ranks());
@@ -58,6 +60,7 @@ PlanBuilder::PlanBuilder(const GroupBody& group, const PlanShape& shape,
 }
 
 int PlanBuilder::CopyQueues() const {
+  if (shape_.exchanges) return 1;
   if (shape_.route == PlanRoute::kRing) return 1;
   if (shape_.route == PlanRoute::kTwoLevels) return 2;
   return std::min(shape_.copy_queues, ranks() - 1);
@@ -131,6 +134,9 @@ int PlanBuilder::QueueTo(int rank, int peer) const {
 void PlanBuilder::Copy(const Source& source, int to, int buffer, const Box& box,
                        int queue, int forwards) {
   if (box.elements() == 0) return;
+  if (shape_.exchanges && source.rank != to) {
+    return Send(source, to, buffer, box);
+  }
   bool pull = shape_.route == PlanRoute::kPull && source.rank != to;
   int actor = pull ? to : source.rank;
   if (source.computed) {
@@ -158,6 +164,52 @@ void PlanBuilder::Copy(const Source& source, int to, int buffer, const Box& box,
   }
 }
 
+void PlanBuilder::Send(const Source& source, int to, int buffer,
+                       const Box& box) {
+  messages_.push_back({source, {to, buffer, box}});
+  arrivals_[to][buffer].push_back({.box = box, .comes_next = true});
+}
+
+void PlanBuilder::Exchange() {
+  if (messages_.empty()) return;
+  ++exchanges_;
+  std::set<int> ranks, receivers;
+  for (const Message& message : messages_) {
+    ranks.insert(message.source.rank);
+    receivers.insert(message.write.rank);
+  }
+  ranks.insert(receivers.begin(), receivers.end());
+  for (int rank : ranks) AddExchangeStep(rank);
+  for (int rank : receivers) {
+    Mark came = Post(rank, kLibraryQueue, rank, kComputeQueue, kArrived);
+    for (auto& of_buffer : arrivals_[rank]) {
+      for (Arrival& arrival : of_buffer) {
+        if (!std::exchange(arrival.comes_next, false)) continue;
+        arrival.compute = came;
+      }
+    }
+  }
+  messages_.clear();
+}
+
+void PlanBuilder::AddExchangeStep(int rank) {
+  PlanStep step{
+      .kind = PlanStep::kExchange, .queue = kLibraryQueue, .count = exchanges_};
+  bool computed = false;
+  for (const Message& message : messages_) {
+    const Source& source = message.source;
+    if (source.rank != rank) continue;
+    computed |= source.computed;
+    step.reads.push_back({rank, source.buffer, message.write.box});
+    step.writes.push_back(message.write);
+  }
+  if (computed) {
+    Wait(rank, kLibraryQueue,
+         Post(rank, kComputeQueue, rank, kLibraryQueue, kDone));
+  }
+  plan_.steps[rank].push_back(std::move(step));
+}
+
 PlanBuilder::Mark PlanBuilder::CameTo(int rank, int value,
                                       const Box& box) const {
   for (const Arrival& arrival : arrivals_[rank][buffer_of_[rank][value]]) {
@@ -182,6 +234,7 @@ void PlanBuilder::Need(int rank, int buffer, const Box& box) {
   std::vector<Mark> marks;
   for (const Arrival& arrival : arrivals_[rank][buffer]) {
     if (Intersection(arrival.box, box).elements() == 0) continue;
+    if (arrival.comes_next) Exchange();
     marks.push_back(arrival.compute);
   }
   WaitForAll(rank, marks);
@@ -218,6 +271,7 @@ void PlanBuilder::AddSum(int rank, const std::vector<int>& buffers, int to,
 }
 
 ChunkPlan PlanBuilder::Finish() {
+  Exchange();
   for (int r = 0; r < ranks(); ++r) {
     std::vector<Mark> marks = acks_[r];
     for (const auto& of_buffer : arrivals_[r]) {

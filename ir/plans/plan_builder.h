@@ -26,7 +26,7 @@ int AddPlanBuffer(int rank, PlanBuffer buffer, int64_t* used, ChunkPlan* plan);
 
 class PlanBuilder {
  public:
-  static constexpr int kComputeQueue = 0;
+  static constexpr int kComputeQueue = 0, kLibraryQueue = 1;
 
   // Refers to all of them. Every value of the body gets a buffer on every rank.
   PlanBuilder(const GroupBody& group, const PlanShape& shape,
@@ -101,10 +101,13 @@ class PlanBuilder {
     Mark came = {};
   };
   // Copies a box to a buffer of rank `to`, on a copy queue of the rank that
-  // carries it out, with all signals. `forwards`: a copy queue of `to` will
-  // pass it on, or -1. Nothing for an empty box.
+  // carries it out, with all signals, or in the next exchange. `forwards`: a
+  // copy queue of `to` will pass it on, or -1. Nothing for an empty box.
   void Copy(const Source& source, int to, int buffer, const Box& box, int queue,
             int forwards = -1);
+  // Makes one exchange of what ranks send to each other since the last one; it
+  // comes by itself before somebody needs it. Nothing where copies carry it.
+  void Exchange();
   // The mark for the queue that passes on what came in this box of a value.
   Mark CameTo(int rank, int value, const Box& box) const;
 
@@ -140,8 +143,16 @@ class PlanBuilder {
   struct Arrival {
     Box box;
     Mark compute, forward;
+    bool comes_next = false;  // in the next exchange
+  };
+  // A message of the next exchange.
+  struct Message {
+    Source source;
+    PlanRegion write;
   };
 
+  void Send(const Source& source, int to, int buffer, const Box& box);
+  void AddExchangeStep(int rank);
   void MakeBuffers(int rank);
   int CopyQueues() const;
   int SignalOf(int from, int from_queue, int to, int to_queue, Use use);
@@ -162,6 +173,8 @@ class PlanBuilder {
   std::vector<int> posted_, awaited_;                        // by signal
   std::vector<std::vector<std::vector<Arrival>>> arrivals_;  // rank, buffer
   std::vector<std::vector<Mark>> acks_;  // by rank that waits for them
+  std::vector<Message> messages_;        // of the next exchange
+  int exchanges_ = 0;
 };
 
 // Ranks of hosts that have equally many each.

@@ -7,9 +7,11 @@
 
 namespace asyra {
 
-PlanClocks::PlanClocks(const ChunkPlan& plan, int connections)
-    : plan_(plan), connections_(connections) {
+PlanClocks::PlanClocks(const ChunkPlan& plan, const PlanExchanges& exchanges,
+                       int connections)
+    : plan_(plan), exchanges_(exchanges), connections_(connections) {
   for (int r = 0; r < plan_.ranks; ++r) {
+    first_node_.push_back(size());
     for (size_t i = 0; i < plan_.steps[r].size(); ++i) {
       nodes_.push_back({r, static_cast<int>(i)});
     }
@@ -67,38 +69,52 @@ absl::Status PlanClocks::FindOrder() {
   position_.assign(nodes_.size(), 0);
   passed_.assign(slots, 0);
   last_of_queue_.assign(slots, -1);
-  std::vector<bool> done(nodes_.size(), false);
-  // By rank and connection, its steps in order of issue.
-  std::map<std::pair<int, int>, std::vector<int>> issued;
-  for (size_t n = 0; n < nodes_.size(); ++n) {
-    int node = static_cast<int>(n);
-    issued[{nodes_[n].rank, ConnectionOf(StepOf(node).queue)}].push_back(node);
-  }
-  std::map<std::pair<int, int>, size_t> next;
+  done_.assign(nodes_.size(), false);
+  for (int n = 0; n < size(); ++n) LaneOf(n).nodes.push_back(n);
   size_t finished = 0;
   for (bool progress = true; progress;) {
     progress = false;
-    for (auto& [key, steps] : issued) {
-      size_t& at = next[key];
-      while (at < steps.size() && CanRun(steps[at], done)) {
-        int node = steps[at++];
-        Run(node);
-        done[node] = true;
-        ++finished;
-        progress = true;
-      }
+    for (auto& [key, lane] : lanes_) {
+      size_t ran = RunLane(&lane);
+      finished += ran;
+      progress |= ran > 0;
     }
   }
-  if (finished == nodes_.size()) return absl::OkStatus();
-  for (auto& [key, steps] : issued) {
-    if (next[key] == steps.size()) continue;
-    int node = steps[next[key]];
-    int post = post_of_[StepOf(node).signal][StepOf(node).count - 1];
+  return finished == nodes_.size() ? absl::OkStatus() : Deadlock();
+}
+
+size_t PlanClocks::RunLane(Lane* lane) {
+  size_t ran = 0;
+  while (lane->next < lane->nodes.size()) {
+    int node = lane->nodes[lane->next];
+    if (StepOf(node).kind == PlanStep::kExchange) {
+      std::vector<int> parts = ReadyExchange(StepOf(node).count);
+      if (parts.empty()) break;
+      Run(parts);
+      ran += parts.size();
+      continue;
+    }
+    if (!CanRun(node)) break;
+    Run(node);
+    ++ran;
+  }
+  return ran;
+}
+
+// Some step waits for a signal: of the exchanges that ranks have come to, the
+// first one could run.
+absl::Status PlanClocks::Deadlock() const {
+  for (const auto& [key, lane] : lanes_) {
+    if (lane.next == lane.nodes.size()) continue;
+    int node = lane.nodes[lane.next];
+    const PlanStep& step = StepOf(node);
+    if (step.kind == PlanStep::kExchange) continue;
+    int post = post_of_[step.signal][step.count - 1];
     return At(node, Invalid("a deadlock: it waits for {}, which waits "
                             "for this in the end",
                             Name(post)));
   }
-  return absl::OkStatus();
+  return Invalid("a deadlock");
 }
 
 // Covers devices that keep a signal as a flag that is set and cleared: the
@@ -122,27 +138,59 @@ absl::Status PlanClocks::CheckRepeats() const {
   return absl::OkStatus();
 }
 
-bool PlanClocks::CanRun(int node, const std::vector<bool>& done) const {
+bool PlanClocks::CanRun(int node) const {
   const PlanStep& step = StepOf(node);
   return step.kind != PlanStep::kWait ||
-         done[post_of_[step.signal][step.count - 1]];
+         done_[post_of_[step.signal][step.count - 1]];
+}
+
+std::vector<int> PlanClocks::ReadyExchange(int number) const {
+  std::vector<int> nodes;
+  for (const PlanExchanges::Part& part : exchanges_.Parts(number)) {
+    int node = NodeOf(part);
+    const Lane& lane = LaneOf(node);
+    if (lane.nodes[lane.next] != node) return {};
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+// A rank's call returns after those who send to it have come.
+void PlanClocks::Run(absl::Span<const int> exchange) {
+  std::map<int, int> before;  // by rank, the last step on its queue
+  for (int node : exchange) before[RankOf(node)] = last_of_queue_[Slot(node)];
+  for (int node : exchange) {
+    if (before[RankOf(node)] >= 0) Join(before[RankOf(node)], node);
+    for (int sender : exchanges_.SendersTo(RankOf(node), StepOf(node).count)) {
+      if (before[sender] >= 0) Join(before[sender], node);
+    }
+    Pass(node);
+  }
 }
 
 void PlanClocks::Run(int node) {
-  auto join = [&](int earlier) {
-    for (size_t s = 0; s < clock_[node].size(); ++s) {
-      clock_[node][s] = std::max(clock_[node][s], clock_[earlier][s]);
-    }
-  };
   const PlanStep& step = StepOf(node);
-  int slot = Slot(node);
-  if (last_of_queue_[slot] >= 0) join(last_of_queue_[slot]);
+  int last = last_of_queue_[Slot(node)];
+  if (last >= 0) Join(last, node);
   if (step.kind == PlanStep::kWait) {
-    join(post_of_[step.signal][step.count - 1]);
+    Join(post_of_[step.signal][step.count - 1], node);
   }
+  Pass(node);
+}
+
+void PlanClocks::Join(int earlier, int node) {
+  for (size_t s = 0; s < clock_[node].size(); ++s) {
+    clock_[node][s] = std::max(clock_[node][s], clock_[earlier][s]);
+  }
+}
+
+void PlanClocks::Pass(int node) {
+  int slot = Slot(node);
   position_[node] = ++passed_[slot];
   clock_[node][slot] = position_[node];
   last_of_queue_[slot] = node;
+  done_[node] = true;
+  ++LaneOf(node).next;
 }
 
 bool PlanClocks::BegunBefore(int rank, int node) const {

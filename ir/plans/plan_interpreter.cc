@@ -1,9 +1,11 @@
 #include "ir/plans/plan_interpreter.h"
 
 #include <cstring>
+#include <map>
 #include <random>
 #include <utility>
 
+#include "ir/plans/plan_exchanges.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -12,7 +14,10 @@ namespace {
 class PlanMachine {
  public:
   PlanMachine(const ChunkPlan& plan, const RunPlanOptions& options)
-      : plan_(plan), options_(options), random_(options.seed) {
+      : plan_(plan),
+        options_(options),
+        exchanges_(plan),
+        random_(options.seed) {
     posted_.assign(plan.signals.size(), 0);
   }
 
@@ -85,6 +90,10 @@ class PlanMachine {
       Connection& connection = connections_[c];
       int index = connection.steps[connection.next++];
       const PlanStep& step = plan_.steps[connection.rank][index];
+      if (step.kind == PlanStep::kExchange) {
+        EndExchange(step.count, c);
+        continue;
+      }
       absl::Status status = RunStep(step);
       if (!status.ok()) {
         return Annotate(status, Describe(plan_, connection.rank, index));
@@ -108,9 +117,29 @@ class PlanMachine {
     if (connection.next == connection.steps.size()) return;
     const PlanStep& step =
         plan_.steps[connection.rank][connection.steps[connection.next]];
+    if (step.kind == PlanStep::kExchange) return Come(step.count, c);
     bool waits =
         step.kind == PlanStep::kWait && posted_[step.signal] < step.count;
     (waits ? waiting_[step.signal] : ready_).push_back(c);
+  }
+
+  // The last rank that comes to an exchange moves all of its messages.
+  void Come(int number, size_t c) {
+    std::vector<size_t>& come = come_[number];
+    come.push_back(c);
+    if (come.size() == exchanges_.Parts(number).size()) ready_.push_back(c);
+  }
+  void EndExchange(int number, size_t last) {
+    for (const PlanExchanges::Part& part : exchanges_.Parts(number)) {
+      const PlanStep& step = plan_.steps[part.rank][part.step];
+      for (size_t i = 0; i < step.reads.size(); ++i) {
+        Write(step.writes[i], Read(step.reads[i]));
+      }
+    }
+    for (size_t c : come_[number]) {
+      if (c != last) ++connections_[c].next;
+      GoOn(c);
+    }
   }
 
   absl::Status RunStep(const PlanStep& step) {
@@ -119,6 +148,7 @@ class PlanMachine {
         ++posted_[step.signal];
         return absl::OkStatus();
       case PlanStep::kWait:
+      case PlanStep::kExchange:
         return absl::OkStatus();
       case PlanStep::kCopy:
         Write(step.write, Read(step.reads[0]));
@@ -179,6 +209,7 @@ class PlanMachine {
 
   const ChunkPlan& plan_;
   const RunPlanOptions& options_;
+  const PlanExchanges exchanges_;
   std::mt19937_64 random_;
   Mesh mesh_;
   std::vector<std::vector<std::byte>> workspaces_, owned_;
@@ -186,6 +217,7 @@ class PlanMachine {
   std::vector<Connection> connections_;
   std::vector<size_t> ready_;                 // connections that may go on
   std::vector<std::vector<size_t>> waiting_;  // connections, by signal
+  std::map<int, std::vector<size_t>> come_;   // connections, by exchange
   std::vector<int> posted_;                   // by signal
 };
 

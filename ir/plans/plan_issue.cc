@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "ir/plans/plan_exchanges.h"
 
 namespace asyra {
 namespace {
@@ -16,7 +17,10 @@ using End = std::pair<double, int>;
 class Clock {
  public:
   explicit Clock(const ChunkPlan& plan)
-      : plan_(plan), ends_(plan.ranks), posts_(plan.signals.size()) {
+      : plan_(plan),
+        exchanges_(plan),
+        ends_(plan.ranks),
+        posts_(plan.signals.size()) {
     for (int r = 0; r < plan.ranks; ++r) {
       ends_[r].resize(plan.steps[r].size());
       AddQueues(r);
@@ -66,6 +70,11 @@ class Clock {
 
   // In elements; sums take little beside pieces.
   static double WorkOf(const PlanStep& step) {
+    if (step.kind == PlanStep::kExchange) {
+      int64_t sent = 0;
+      for (const PlanRegion& read : step.reads) sent += read.box.elements();
+      return static_cast<double>(sent);
+    }
     bool takes_time =
         step.kind == PlanStep::kPiece || step.kind == PlanStep::kCopy;
     return takes_time ? static_cast<double>(step.write.box.elements()) : 0;
@@ -75,6 +84,12 @@ class Clock {
     int index = queue->steps[queue->next];
     const PlanStep& step = plan_.steps[queue->rank][index];
     End end = queue->end;
+    if (step.kind == PlanStep::kExchange) {
+      std::vector<Queue*> queues = QueuesAt(step.count);
+      if (queues.empty()) return false;
+      RunExchange(queues);
+      return true;
+    }
     if (step.kind == PlanStep::kWait) {
       const std::vector<End>& posts = posts_[step.signal];
       if (posts.size() < static_cast<size_t>(step.count)) return false;
@@ -88,7 +103,39 @@ class Clock {
     return true;
   }
 
+  // Returns the queues of an exchange if all of them have come to it.
+  std::vector<Queue*> QueuesAt(int number) {
+    std::vector<Queue*> queues;
+    for (const PlanExchanges::Part& part : exchanges_.Parts(number)) {
+      int of_queue = plan_.steps[part.rank][part.step].queue;
+      Queue& queue = queues_[part.rank * plan_.queues.size() + of_queue];
+      if (queue.next == queue.steps.size() ||
+          queue.steps[queue.next] != part.step) {
+        return {};
+      }
+      queues.push_back(&queue);
+    }
+    return queues;
+  }
+
+  void RunExchange(const std::vector<Queue*>& queues) {
+    End all = {0, 0};
+    for (Queue* queue : queues) {
+      const PlanStep& step =
+          plan_.steps[queue->rank][queue->steps[queue->next]];
+      End end = queue->end;
+      if (queue->total > 0) end.first += WorkOf(step) / queue->total;
+      ++end.second;
+      all = std::max(all, end);
+    }
+    for (Queue* queue : queues) {
+      queue->end = ends_[queue->rank][queue->steps[queue->next]] = all;
+      ++queue->next;
+    }
+  }
+
   const ChunkPlan& plan_;
+  const PlanExchanges exchanges_;
   std::vector<Queue> queues_;            // of all ranks
   std::vector<std::vector<End>> ends_;   // by rank and step
   std::vector<std::vector<End>> posts_;  // by signal

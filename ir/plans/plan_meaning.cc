@@ -10,40 +10,48 @@ absl::Status PlanMeaning::Check(const PlanStep& step) const {
     case PlanStep::kPiece:
       return CheckPiece(step);
     case PlanStep::kCopy:
-      return CheckCopy(step);
+      return CheckCopy(step.reads[0], step.write);
     case PlanStep::kSum:
       return CheckSum(step);
+    case PlanStep::kExchange:
+      return CheckExchange(step);
     default:
       return absl::OkStatus();
   }
 }
 
 absl::Status PlanMeaning::CheckSame(const PlanRegion& read,
-                                    const PlanStep& step) const {
-  int from = plan_.buffer(read).value, to = plan_.buffer(step.write).value;
+                                    const PlanRegion& write) const {
+  int from = plan_.buffer(read).value, to = plan_.buffer(write).value;
   if (same_[from] != same_[to]) {
     return Invalid("%{} is another value than %{}", from, to);
   }
-  if (read.box == step.write.box) return absl::OkStatus();
+  if (read.box == write.box) return absl::OkStatus();
   return Invalid("it reads {} and writes {}", ToString(read.box),
-                 ToString(step.write.box));
+                 ToString(write.box));
 }
 
-absl::Status PlanMeaning::CheckCopy(const PlanStep& step) const {
-  ASYRA_RETURN_IF_ERROR(CheckSame(step.reads[0], step));
-  if (plan_.buffer(step.reads[0]).summands ==
-      plan_.buffer(step.write).summands) {
-    return absl::OkStatus();
+absl::Status PlanMeaning::CheckCopy(const PlanRegion& read,
+                                    const PlanRegion& write) const {
+  ASYRA_RETURN_IF_ERROR(CheckSame(read, write));
+  RankSet from = plan_.buffer(read).summands;
+  RankSet to = plan_.buffer(write).summands;
+  if (from == to) return absl::OkStatus();
+  return Invalid("it moves the summands of ranks {:#x} to those of {:#x}", from,
+                 to);
+}
+
+absl::Status PlanMeaning::CheckExchange(const PlanStep& step) const {
+  for (size_t i = 0; i < step.reads.size(); ++i) {
+    ASYRA_RETURN_IF_ERROR(CheckCopy(step.reads[i], step.writes[i]));
   }
-  return Invalid("it moves the summands of ranks {:#x} to those of {:#x}",
-                 plan_.buffer(step.reads[0]).summands,
-                 plan_.buffer(step.write).summands);
+  return absl::OkStatus();
 }
 
 absl::Status PlanMeaning::CheckSum(const PlanStep& step) const {
   std::vector<RankSet> parts;
   for (const PlanRegion& read : step.reads) {
-    ASYRA_RETURN_IF_ERROR(CheckSame(read, step));
+    ASYRA_RETURN_IF_ERROR(CheckSame(read, step.write));
     parts.push_back(plan_.buffer(read).summands);
   }
   return CheckAddedSummands(parts, step);
@@ -117,7 +125,7 @@ absl::Status PlanMeaning::CheckAdded(const PlanStep& step, int result) const {
                    plan_.buffer(step.write).value, result);
   }
   const PlanRegion& added = step.reads.back();
-  ASYRA_RETURN_IF_ERROR(CheckSame(added, step));
+  ASYRA_RETURN_IF_ERROR(CheckSame(added, step.write));
   return CheckAddedSummands(
       {OnlyRank(step.write.rank), plan_.buffer(added).summands}, step);
 }

@@ -20,15 +20,16 @@ class PlanMeaning {
       : plan_(plan), same_(SameValues(plan.body)) {}
 
   // Checks a step that names what exists: a piece computes the part of its op's
-  // result that its operands' boxes make, a copy keeps value and summands, a
-  // sum, also one in a piece, adds each summand once.
+  // result that its operands' boxes make, a copy or message keeps value and
+  // summands, a sum, also one in a piece, adds each summand once.
   absl::Status Check(const PlanStep& step) const;
 
  private:
   using Part = std::pair<int64_t, int64_t>;  // of a factor: first and size
 
-  absl::Status CheckSame(const PlanRegion& read, const PlanStep& step) const;
-  absl::Status CheckCopy(const PlanStep& step) const;
+  absl::Status CheckSame(const PlanRegion& read, const PlanRegion& write) const;
+  absl::Status CheckCopy(const PlanRegion& read, const PlanRegion& write) const;
+  absl::Status CheckExchange(const PlanStep& step) const;
   absl::Status CheckSum(const PlanStep& step) const;
   absl::Status CheckPiece(const PlanStep& step) const;
   // Checks what a piece adds to `result` of its op, and where it writes the

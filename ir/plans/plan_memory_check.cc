@@ -15,9 +15,10 @@ struct Access {
 
 class MemoryCheck {
  public:
-  MemoryCheck(const ChunkPlan& plan, const PlanClocks& clocks,
-              int64_t most_workspace_bytes)
+  MemoryCheck(const ChunkPlan& plan, const PlanExchanges& exchanges,
+              const PlanClocks& clocks, int64_t most_workspace_bytes)
       : plan_(plan),
+        exchanges_(exchanges),
         clocks_(clocks),
         most_workspace_bytes_(most_workspace_bytes) {}
 
@@ -45,8 +46,21 @@ class MemoryCheck {
       for (const PlanRegion& region : step.reads) {
         reads_[region.rank][region.buffer].push_back({n, region.box});
       }
+      if (step.kind == PlanStep::kExchange) {
+        AddIncoming(n, step.count);
+        continue;
+      }
       writes_[step.write.rank][step.write.buffer].push_back(
           {n, step.write.box});
+    }
+  }
+
+  // The receiver's step writes what comes.
+  void AddIncoming(int node, int number) {
+    for (const PlanExchanges::Message& message :
+         exchanges_.Incoming(clocks_.RankOf(node), number)) {
+      const PlanRegion& write = message.write;
+      writes_[write.rank][write.buffer].push_back({node, write.box});
     }
   }
 
@@ -242,6 +256,7 @@ class MemoryCheck {
   }
 
   const ChunkPlan& plan_;
+  const PlanExchanges& exchanges_;
   const PlanClocks& clocks_;
   const int64_t most_workspace_bytes_;
   // By rank and buffer.
@@ -250,9 +265,11 @@ class MemoryCheck {
 
 }  // namespace
 
-absl::Status CheckPlanMemory(const ChunkPlan& plan, const PlanClocks& clocks,
+absl::Status CheckPlanMemory(const ChunkPlan& plan,
+                             const PlanExchanges& exchanges,
+                             const PlanClocks& clocks,
                              int64_t most_workspace_bytes) {
-  return MemoryCheck(plan, clocks, most_workspace_bytes).Check();
+  return MemoryCheck(plan, exchanges, clocks, most_workspace_bytes).Check();
 }
 
 }  // namespace asyra

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "ir/plans/plan_clocks.h"
+#include "ir/plans/plan_exchanges.h"
 
 namespace asyra {
 
@@ -13,7 +14,9 @@ namespace asyra {
 // and results are complete; a rank's memory is used by others only while its op
 // runs, and again only when nobody needs the old bytes; what several ranks hold
 // is equal bit for bit. `most_workspace_bytes` as VerifyPlanOptions has it.
-absl::Status CheckPlanMemory(const ChunkPlan& plan, const PlanClocks& clocks,
+absl::Status CheckPlanMemory(const ChunkPlan& plan,
+                             const PlanExchanges& exchanges,
+                             const PlanClocks& clocks,
                              int64_t most_workspace_bytes);
 
 }  // namespace asyra

@@ -30,14 +30,15 @@ void PlanMoves::SendAll(int op, bool computed) {
     for (int r = 0; r < n; ++r) SendOwn(op, r);
     return;
   }
-  for (int64_t p = 0; p < b_.walk().parts; ++p) {
-    for (int k = 0; k < n; ++k) {
+  for (int k = 0; k < n; ++k) {
+    for (int64_t p = 0; p < b_.walk().parts; ++p) {
       for (int r = 0; r < n; ++r) {
         for (int s = 0; s < n; ++s) {
           int64_t chunk = s * b_.walk().parts + p;
           Send(op, r, Peer(r, k, n), b_.ChunkBox(value, r, chunk, 1), computed);
         }
       }
+      b_.Exchange();
     }
   }
 }
@@ -109,6 +110,7 @@ void PlanMoves::GatherSums(int op, int64_t part) {
               b_.OwnChunk(value, r, part), b_.QueueBetween(r, to));
     }
   }
+  b_.Exchange();
 }
 
 void PlanMoves::GatherAllSums(int op) {

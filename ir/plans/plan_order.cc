@@ -77,9 +77,13 @@ class Ordering {
         for (PlanRegion& read : step.reads) {
           read.buffer = number[read.rank][read.buffer];
         }
-        bool works =
-            step.kind != PlanStep::kPost && step.kind != PlanStep::kWait;
-        if (!works) continue;
+        for (PlanRegion& write : step.writes) {
+          write.buffer = number[write.rank][write.buffer];
+        }
+        bool writes_one = step.kind == PlanStep::kPiece ||
+                          step.kind == PlanStep::kCopy ||
+                          step.kind == PlanStep::kSum;
+        if (!writes_one) continue;
         step.write.buffer = number[step.write.rank][step.write.buffer];
       }
     }

@@ -31,6 +31,10 @@ int64_t RowStride(const Box& box, const Box& held) {
   return IsContiguous(rows(box), rows(held)) ? held.size[last] : 0;
 }
 
+int64_t RegionBytes(const ChunkPlan& plan, const PlanRegion& region) {
+  return region.box.elements() * SizeOf(plan.dtype(region));
+}
+
 }  // namespace
 
 StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
@@ -39,7 +43,7 @@ StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
   bool is_piece = step.kind == PlanStep::kPiece;
   if (!is_piece && step.kind != PlanStep::kSum) return packing;
   auto bytes_of = [&](const PlanRegion& region) {
-    return region.box.elements() * SizeOf(plan.dtype(region));
+    return RegionBytes(plan, region);
   };
   auto is_aligned = [&](const PlanRegion& region) {
     int64_t begin = FirstElement(region.box, plan.buffer(region).box) *
@@ -69,6 +73,27 @@ StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
     packing.copies.push_back(bytes_of(step.write));
   } else {
     packing.write = place(step.write);
+  }
+  return packing;
+}
+
+MessagePacking MessagePackingOf(
+    const ChunkPlan& plan, const PlanStep& exchange,
+    absl::Span<const PlanExchanges::Message> incoming) {
+  MessagePacking packing;
+  auto place = [&](const PlanRegion& region) -> int64_t {
+    if (IsContiguous(region.box, plan.buffer(region).box)) return -1;
+    int64_t bytes = RegionBytes(plan, region);
+    packing.copies.push_back(bytes);
+    int64_t at = packing.workspace_bytes;
+    packing.workspace_bytes += RoundUp(bytes, kWorkspaceAlignment);
+    return at;
+  };
+  for (const PlanRegion& read : exchange.reads) {
+    packing.sent.push_back(place(read));
+  }
+  for (const PlanExchanges::Message& message : incoming) {
+    packing.received.push_back(place(message.write));
   }
   return packing;
 }

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "ir/plans/chunk_plan.h"
+#include "ir/plans/plan_exchanges.h"
 
 namespace asyra {
 
@@ -31,5 +33,20 @@ struct StepPacking {
 // multiple of `alignment`. Nothing for steps that do not compute.
 StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
                           int64_t alignment);
+
+// The packing of the messages of one rank in an exchange: libraries send and
+// receive dense memory.
+struct MessagePacking {
+  // The place where each message is dense, as in StepPacking; parts of the
+  // workspace that exchanges of the rank share.
+  std::vector<int64_t> sent, received;
+  int64_t workspace_bytes = 0;
+  std::vector<int64_t> copies;  // bytes of each
+};
+
+// `incoming` comes to the rank of `exchange`.
+MessagePacking MessagePackingOf(
+    const ChunkPlan& plan, const PlanStep& exchange,
+    absl::Span<const PlanExchanges::Message> incoming);
 
 }  // namespace asyra

@@ -10,6 +10,7 @@ namespace asyra {
 namespace {
 
 constexpr size_t kMaxQueues = 16;
+constexpr int64_t kMostCount = 1 << 20;
 // Words that come where the name of scratch memory may come.
 constexpr std::string_view kWords[] = {"all", "at",   "from", "in", "of",
                                        "on",  "over", "plus", "r",  "to"};
@@ -270,9 +271,12 @@ class PlanParser {
       status = Post(&step);
     } else if (lexer_.TryWord("await")) {
       status = Await(&step);
+    } else if (lexer_.TryWord("exchange")) {
+      status = Exchange(&step);
     } else {
       status = lexer_.Error(
-          "expected a step: piece, sum, put, get, copy, post or await");
+          "expected a step: piece, sum, put, get, copy, post, await or "
+          "exchange");
     }
     if (!status.ok()) return status;
     return step;
@@ -335,13 +339,35 @@ class PlanParser {
     if (lexer_.peek().kind == Token::kNumber) {
       Token at = lexer_.peek();
       ASYRA_ASSIGN_OR_RETURN(step->count, Int());
-      constexpr int64_t kMost = 1 << 20;
-      if (step->count < 1 || step->count > kMost) {
-        return lexer_.ErrorAt(
-            at, fmt::format("{} posts, it awaits 1 to {}", step->count, kMost));
+      if (step->count < 1 || step->count > kMostCount) {
+        return lexer_.ErrorAt(at, fmt::format("{} posts, it awaits 1 to {}",
+                                              step->count, kMostCount));
       }
     }
     return Signal("from", step);
+  }
+
+  absl::Status Exchange(StepSyntax* step) {
+    step->kind = PlanStep::kExchange;
+    Token at = lexer_.peek();
+    ASYRA_ASSIGN_OR_RETURN(step->count, Int());
+    if (step->count < 1 || step->count > kMostCount) {
+      return lexer_.ErrorAt(at, fmt::format("exchange {}, numbers are 1 to {}",
+                                            step->count, kMostCount));
+    }
+    if (!lexer_.TryWord("send")) return absl::OkStatus();
+    do {
+      ASYRA_ASSIGN_OR_RETURN(RegionSyntax read, Region());
+      ASYRA_RETURN_IF_ERROR(ExpectWord("to"));
+      ASYRA_ASSIGN_OR_RETURN(RegionSyntax write, Region());
+      ASYRA_RETURN_IF_ERROR(ExpectWord("of"));
+      ASYRA_ASSIGN_OR_RETURN(RankSyntax peer, Rank());
+      step->reads.push_back(std::move(read));
+      step->writes.push_back(std::move(write));
+      step->peers.push_back(std::move(peer));
+      if (!lexer_.TryPunct(",")) return absl::OkStatus();
+    } while (lexer_.TryWord("send"));
+    return lexer_.Error("expected 'send'");
   }
 
   absl::Status Signal(std::string_view word, StepSyntax* step) {

@@ -42,8 +42,10 @@ struct StepSyntax {
   PlanStep::Kind kind = PlanStep::kPiece;
   Token at;
   int queue = 0;
-  std::vector<RegionSyntax> reads;  // of a piece: what it says
-  RegionSyntax write;               // of a piece: its result's value and box
+  std::vector<RegionSyntax> reads;   // of a piece: what it says
+  std::vector<RegionSyntax> writes;  // of an exchange, and who has them
+  std::vector<RankSyntax> peers;
+  RegionSyntax write;  // of a piece: its result's value and box
   std::optional<RegionSyntax> plus, to;
   // The rank that is read or written, or has the other queue of a signal.
   std::optional<RankSyntax> peer;
@@ -51,7 +53,7 @@ struct StepSyntax {
   bool by_rank = false;  // a sum in the order of ranks
   std::string signal;    // its name
   int peer_queue = 0;    // of the signal
-  int64_t count = 1;     // posts that are awaited
+  int64_t count = 1;     // posts that are awaited, or the exchange's number
 };
 
 struct ScratchSyntax {

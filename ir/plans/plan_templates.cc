@@ -124,6 +124,9 @@ class ChunkOrder {
   }
 
   absl::Status CheckRoute() const {
+    if (shape_.exchanges && shape_.route != PlanRoute::kDirect) {
+      return Invalid("messages of a library go direct");
+    }
     bool levels = shape_.route == PlanRoute::kTwoLevels;
     if (levels && (shape_.inner < 1 || group_.ranks % shape_.inner != 0)) {
       return Invalid("{} ranks are not hosts of {}", group_.ranks,
@@ -237,6 +240,7 @@ class PlanMaker {
           if (k >= runs[r].size() || !is_in(r, runs[r][k])) continue;
           PiecesOf(level, r, runs[r][k]);
         }
+        b_.Exchange();
       }
     };
     if (b_.shape().sums_in_pieces) {

@@ -48,6 +48,9 @@ struct PlanShape {
   // Copy queues of a rank, at most. On one, what is needed first has the link
   // for itself.
   int copy_queues = 1;
+  // Chunks go directly, as messages of a library (ir/plans/plan_exchanges.h)
+  // instead of copies: all that ranks compute at a time in one exchange.
+  bool exchanges = false;
 
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };

@@ -223,6 +223,8 @@ class RankPrinter {
         return Sum(step, step.reads, "sum ");
       case PlanStep::kWait:
         return Wait(step);
+      case PlanStep::kExchange:
+        return Exchange(step);
       case PlanStep::kPost:
         break;
     }
@@ -258,6 +260,19 @@ class RankPrinter {
     if (gets) text << " of " << read.rank;
     text << " to " << Name(step.write.buffer);
     if (puts) text << " of " << step.write.rank;
+    return text;
+  }
+
+  RankText Exchange(const PlanStep& step) const {
+    RankText text;
+    text << fmt::format("exchange {}", step.count);
+    for (size_t i = 0; i < step.reads.size(); ++i) {
+      const PlanRegion& read = step.reads[i];
+      text << (i == 0 ? " send " : ", send ") << Name(read.buffer);
+      AddBox(read.box, plan_.buffer(read).value, &text);
+      text << " to " << Name(step.writes[i].buffer) << " of "
+           << step.writes[i].rank;
+    }
     return text;
   }
 

@@ -2,6 +2,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/plans/plan_clocks.h"
+#include "ir/plans/plan_exchanges.h"
 #include "ir/plans/plan_meaning.h"
 #include "ir/plans/plan_memory_check.h"
 #include "ir/support/status.h"
@@ -43,6 +44,7 @@ class NameCheck {
     for (const PlanRegion& region : step.reads) {
       ASYRA_RETURN_IF_ERROR(CheckRegion(region));
     }
+    if (step.kind == PlanStep::kExchange) return CheckMessages(rank, step);
     ASYRA_RETURN_IF_ERROR(CheckRegion(step.write));
     if (plan_.buffer(step.write).role == PlanBuffer::kOperand) {
       return Invalid("it overwrites an operand");
@@ -62,6 +64,27 @@ class NameCheck {
   }
 
  private:
+  absl::Status CheckMessages(int rank, const PlanStep& step) const {
+    if (step.count < 1 || step.reads.size() != step.writes.size()) {
+      return Invalid("exchange {} sends {} boxes to {}", step.count,
+                     step.reads.size(), step.writes.size());
+    }
+    if (plan_.queues[step.queue].computes) {
+      return Invalid("queue {} computes", plan_.queues[step.queue].name);
+    }
+    for (size_t i = 0; i < step.reads.size(); ++i) {
+      ASYRA_RETURN_IF_ERROR(CheckRegion(step.writes[i]));
+      if (plan_.buffer(step.writes[i]).role == PlanBuffer::kOperand) {
+        return Invalid("it overwrites an operand of rank {}",
+                       step.writes[i].rank);
+      }
+      if (step.reads[i].rank == rank && step.writes[i].rank != rank) continue;
+      return Invalid("it sends from rank {} to rank {}", step.reads[i].rank,
+                     step.writes[i].rank);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckRegion(const PlanRegion& region) const {
     if (region.rank < 0 || region.rank >= plan_.ranks || region.buffer < 0 ||
         region.buffer >= static_cast<int>(plan_.buffers[region.rank].size())) {
@@ -113,13 +136,15 @@ absl::Status VerifyPlan(const ChunkPlan& plan,
   ASYRA_RETURN_IF_ERROR(check_all([&](int rank, const PlanStep& step) {
     return names.CheckNames(rank, step);
   }));
+  PlanExchanges exchanges(plan);
+  ASYRA_RETURN_IF_ERROR(exchanges.Check());
   PlanMeaning meaning(plan);
   ASYRA_RETURN_IF_ERROR(check_all(
       [&](int, const PlanStep& step) { return meaning.Check(step); }));
-  PlanClocks clocks(plan, options.connections);
+  PlanClocks clocks(plan, exchanges, options.connections);
   ASYRA_RETURN_IF_ERROR(clocks.Find());
   ASYRA_RETURN_IF_ERROR(
-      CheckPlanMemory(plan, clocks, options.most_workspace_bytes));
+      CheckPlanMemory(plan, exchanges, clocks, options.most_workspace_bytes));
   return clocks.CheckRepeats();
 }
 

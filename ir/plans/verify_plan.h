@@ -4,6 +4,8 @@
 // - a signal is posted by one queue and awaited by one, each count once and in
 //   order, and all that is posted is awaited, before it is posted again in the
 //   next step of the program;
+// - ranks make the calls of exchanges in one order, and who is sent something
+//   takes part (ir/plans/plan_exchanges.h);
 // - no step waits for what cannot come, also where a device has fewer hardware
 //   connections than queues, and runs what shares one in order of issue;
 // - a piece computes the part of its op's result that its operands' boxes make,

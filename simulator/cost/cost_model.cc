@@ -64,25 +64,6 @@ void LeaveSms(double margin, OpCost* cost) {
 
 }  // namespace
 
-std::string_view ToString(OpCost::Source source) {
-  constexpr std::string_view kNames[] = {"measured", "interpolated",
-                                         "extrapolated", "formula"};
-  return kNames[source];
-}
-
-std::string_view ToString(OpCost::Limit limit) {
-  constexpr std::string_view kNames[] = {"nothing", "latency", "math",
-                                         "memory",  "link",    "network"};
-  return kNames[limit];
-}
-
-std::string_view ToString(Resource resource) {
-  constexpr std::string_view kNames[] = {
-      "sms", "hbm", "link", "network", "copy engines", "CTA slots"};
-  static_assert(std::size(kNames) == kNumResources);
-  return kNames[resource];
-}
-
 int64_t PayloadBytes(const Program& program, const Op& op) {
   int64_t in = 0, out = 0;
   for (ValueId value : op.operands) {
@@ -257,6 +238,22 @@ double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
             &cost);
   }
   return cost.time_us;
+}
+
+OpCost CostModel::ExchangeCost(double bytes, const AxisList& axes,
+                               int64_t shift, int ctas) const {
+  GroupSpan span = SpanOf(axes);
+  auto ranks = static_cast<double>(span.ranks);
+  // An all_to_all keeps a share of its payload.
+  CollectiveKind kind = CollectiveKind::kShift;
+  if (shift == 0 && span.ranks > 2) {
+    kind = CollectiveKind::kAllToAll;
+    bytes *= ranks / (ranks - 1);
+  }
+  OpCost cost =
+      CollectiveCost(kind, bytes, axes, {.ctas = ctas, .shift = shift});
+  Correct(CollectiveKey(kind, bytes, span, /*copy_engine=*/false), &cost);
+  return cost;
 }
 
 CollectiveForm CostModel::FormOf(const OpCall& call) const {

@@ -2,7 +2,6 @@
 // resources it uses. Equations: simulator/README.md.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -12,65 +11,10 @@
 #include "ir/program.h"
 #include "simulator/cost/collective_cost.h"
 #include "simulator/cost/cost_table.h"
+#include "simulator/cost/op_cost.h"
 #include "simulator/machine/machine.h"
 
 namespace asyra {
-
-// Resources that concurrent ops share.
-enum Resource {
-  kSms,
-  kHbm,
-  kLink,
-  kNetwork,
-  kCopyEngines,
-  kCtaSlots,  // CTA slots
-  kNumResources
-};
-std::string_view ToString(Resource resource);
-
-struct OpCost {
-  // The source of the estimate, best first.
-  enum Source : uint8_t { kMeasured, kInterpolated, kExtrapolated, kFormula };
-  static constexpr int kNumSources = 4;
-  // The resource that limits the op.
-  enum Limit : uint8_t {
-    kNothing,    // it takes no time
-    kLatency,    // the fixed part of a kernel or a collective
-    kMath,       // arithmetic
-    kMemory,     // bytes of device memory
-    kLinkBytes,  // bytes over the links of the host
-    kNetworkBytes,
-  };
-
-  double time_us = 0;    // on the device, alone
-  double launch_us = 0;  // on the host
-  bool is_compute = false;
-  int sms = 0;  // held by a collective
-  // The SMs held while its kernel runs, as a fraction of the GPU's: its CTAs',
-  // or what the sums of copy engines take.
-  double held_sms = 0;
-  double waves = 0;         // ComputeEstimate::waves
-  bool persistent = false;  // holds its SMs until it is done
-  double sm_margin = 0;     // fraction of the SMs that it leaves to others
-  double kernel_start_fraction = 0;  // of a collective: CollectiveEstimate
-  double required_sms = 0;  // of a collective: fraction that its kernel needs
-  // Fraction of each resource the op uses while it runs at full speed. SMs that
-  // a collective holds are not included: they are not shared.
-  std::array<double, kNumResources> load = {};
-  // The fraction of a collective's speed next to computation that uses all SMs.
-  double beside_compute = 1;
-  // The value of Machine::beside_copies for a collective by copy engines.
-  double math_beside = 1;
-  Algorithm algorithm = Algorithm::kNone;  // of a collective
-  int protocol = -1;                       // of machine.protocols
-  Source source = kFormula;
-  Limit limit = kNothing;
-
-  // Views, waits and constants.
-  bool is_free() const { return time_us == 0 && launch_us == 0; }
-};
-std::string_view ToString(OpCost::Source source);
-std::string_view ToString(OpCost::Limit limit);
 
 struct CostOptions {
   bool graph_launch = false;  // ops are issued as a captured graph
@@ -102,6 +46,12 @@ class CostModel {
   // `payload_bytes` as EstimateCollective takes it.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes) const;
+  // An exchange of messages (ir/plans/plan_exchanges.h) by the library in
+  // groups over these axes, of which the busiest rank sends or receives
+  // `bytes`: to the rank so many places away, or, 0, to all. `ctas`: 0: as many
+  // as the library takes.
+  OpCost ExchangeCost(double bytes, const AxisList& axes, int64_t shift,
+                      int ctas) const;
   // A matmul of unknown proportions counts as one grid of tiles.
   double ComputeUs(const Work& work, DType dtype) const;
 

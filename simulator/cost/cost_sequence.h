@@ -1,7 +1,7 @@
 // The cost of ops that run one after the other, as one op.
 #pragma once
 
-#include "simulator/cost/cost_model.h"
+#include "simulator/cost/op_cost.h"
 
 namespace asyra {
 

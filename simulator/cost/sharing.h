@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "simulator/cost/cost_model.h"
+#include "simulator/cost/op_cost.h"
 
 namespace asyra {
 

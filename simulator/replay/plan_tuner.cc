@@ -13,7 +13,9 @@
 namespace asyra {
 namespace {
 
-constexpr int64_t kParts[] = {1, 2, 4};
+constexpr int64_t kParts[] = {1, 2, 4, 8};
+// SMs for the library's exchanges.
+constexpr int kMargins[] = {4, 8, 16};
 // Groups of more chunks are not tried.
 constexpr int64_t kMostChunks = 32;
 
@@ -21,17 +23,25 @@ class Tuner {
  public:
   // Refers to all of them. `body` is what members of a group see of `call`.
   Tuner(const GroupBody& body, const OpCall& call, const CostModel& costs)
-      : body_(body), call_(call), costs_(costs) {}
+      : body_(body),
+        call_(call),
+        costs_(costs),
+        copies_(CanCarryPlans(*BodyOf(call.attrs), costs)),
+        setting_{.axes = AxesOf(*BodyOf(call.attrs))} {}
 
   std::vector<OverlapTuning> Fastest(PlanOrder order, size_t most) {
-    for (int64_t parts : kParts) {
-      PlanShape shape{.order = order, .parts = parts};
-      Try(shape);
-      shape.sums_in_pieces = true;
-      Try(shape);
+    if (copies_) {
+      TryParts(order);
+    } else {
+      for (int margin : kMargins) {
+        setting_.sm_margin = margin;
+        TryParts(order);
+      }
     }
     if (tried_.empty()) return {};
-    TryGroups(FastestTried());
+    OverlapTuning fastest_parts = FastestTried();
+    setting_.sm_margin = fastest_parts.sm_margin;
+    TryGroups(fastest_parts.shape);
     // Proven last: few are chosen.
     std::stable_sort(tried_.begin(), tried_.end(),
                      [](const OverlapTuning& a, const OverlapTuning& b) {
@@ -41,7 +51,7 @@ class Tuner {
     for (const OverlapTuning& tuned : tried_) {
       if (fastest.size() == most) break;
       bool again = absl::c_any_of(fastest, [&](const OverlapTuning& other) {
-        return other.shape == tuned.shape;
+        return other.shape == tuned.shape && other.sm_margin == tuned.sm_margin;
       });
       if (again) continue;
       auto plan = MakePlan(body_, tuned.shape);
@@ -51,6 +61,15 @@ class Tuner {
   }
 
  private:
+  void TryParts(PlanOrder order) {
+    for (int64_t parts : kParts) {
+      PlanShape shape{.order = order, .parts = parts, .exchanges = !copies_};
+      Try(shape);
+      shape.sums_in_pieces = true;
+      Try(shape);
+    }
+  }
+
   // Facts that the replay of a shape tells of its groups.
   struct Seen {
     double pieces_us = 0;  // all pieces of rank 0
@@ -61,13 +80,18 @@ class Tuner {
   bool Try(const PlanShape& shape, Seen* seen = nullptr) {
     auto plan = MakePlan(body_, shape);
     if (!plan.ok()) return false;
-    PlanTimes times = ReplayPlan(*plan, costs_);
-    tried_.push_back({shape, times.time_us * MeasuredFactor(shape)});
+    PlanTimes times = ReplayPlan(*plan, costs_, setting_);
+    tried_.push_back(
+        {shape, setting_.sm_margin, times.time_us * MeasuredFactor(shape)});
     if (seen == nullptr) return true;
     for (const PlanSpan& span : times.spans) {
       const PlanStep& step = plan->steps[span.rank][span.step];
       if (step.kind == PlanStep::kPiece && span.rank == 0) {
         seen->pieces_us += span.end_us - span.start_us;
+      }
+      if (step.kind == PlanStep::kExchange && span.rank == 0) {
+        seen->arrivals_us.push_back(span.end_us);
+        if (seen->copy_us == 0) seen->copy_us = span.end_us - span.start_us;
       }
       if (step.kind != PlanStep::kCopy ||
           step.reads[0].rank == step.write.rank) {
@@ -90,12 +114,12 @@ class Tuner {
         {call_.def, attrs, call_.operands, call_.results});
   }
 
-  PlanShape FastestTried() const {
-    return std::min_element(tried_.begin(), tried_.end(),
-                            [](const OverlapTuning& a, const OverlapTuning& b) {
-                              return a.time_us < b.time_us;
-                            })
-        ->shape;
+  OverlapTuning FastestTried() const {
+    return *std::min_element(
+        tried_.begin(), tried_.end(),
+        [](const OverlapTuning& a, const OverlapTuning& b) {
+          return a.time_us < b.time_us;
+        });
   }
 
   // Groups of equal sizes; from their costs, the best of any sizes.
@@ -147,6 +171,8 @@ class Tuner {
   const GroupBody& body_;
   const OpCall& call_;
   const CostModel& costs_;
+  const bool copies_;  // by copy engines, else by messages
+  PlanSetting setting_;
   std::vector<OverlapTuning> tried_;
 };
 

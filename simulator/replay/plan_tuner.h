@@ -13,12 +13,15 @@ namespace asyra {
 
 struct OverlapTuning {
   PlanShape shape;
+  int sm_margin = 0;   // SMs that pieces leave to exchanges
   double time_us = 0;  // 0: there is no plan
 };
 
 // The `most` fastest of the direct shapes with this order, fastest first: of 1,
-// 2 or 4 parts, sums apart or in pieces; groups none, of equal sizes, or those
-// of plan_groups.h at the costs of these. Their plans are proven. None is
+// 2, 4 or 8 parts, sums apart or in pieces; groups none, of equal sizes, or
+// those of plan_groups.h at the costs of these; by copies where copy engines
+// reach all devices, else by messages, with several SM margins. Their plans are
+// proven. None is
 // pulled: GPUs do not carry those out (copy_plan.h). `operands`, distributed
 // over the mesh of `costs`, are the overlap's.
 std::vector<OverlapTuning> FastestOverlaps(const Body& body,

@@ -53,6 +53,9 @@ class CountingLink : public PlanLink {
   Action Wait(int signal, int count) override {
     return link_->Wait(signal, count);
   }
+  Action Exchange(const ExchangeCall& call) override {
+    return link_->Exchange(call);
+  }
 
  private:
   std::unique_ptr<PlanLink> link_;

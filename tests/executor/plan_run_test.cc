@@ -226,7 +226,7 @@ TEST(PlanRunErrors, SizesThatDoNotDivideAreRefused) {
 class WithoutPlans : public ForwardingWorld {
  public:
   using ForwardingWorld::ForwardingWorld;
-  absl::StatusOr<bool> CarriesPlans() override { return false; }
+  absl::StatusOr<bool> CarriesPlans(std::string_view) override { return false; }
 };
 
 TEST(PlanRunFallback, OverlapsAreTheirOpsAndAreListed) {
@@ -283,7 +283,8 @@ class PlanFaults : public testing::Test {
     Program program =
         ProgramOf(c, {{PlanShape{.parts = 4},
                        PlanShape{.route = PlanRoute::kPull, .parts = 4},
-                       PlanShape{.route = PlanRoute::kRing, .parts = 4}}});
+                       PlanShape{.route = PlanRoute::kRing, .parts = 4},
+                       PlanShape{.parts = 4, .exchanges = true}}});
     return OnRanks(
         4, {.timeout_s = timeout_s, .inject_jitter_us = kJitterUs},
         [&](Communicator& world) -> absl::Status {

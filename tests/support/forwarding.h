@@ -138,7 +138,9 @@ class ForwardingWorld : public Communicator {
       const CollectiveUse& use) override {
     return world_.CopyEngineObstacle(use);
   }
-  absl::StatusOr<bool> CarriesPlans() override { return world_.CarriesPlans(); }
+  absl::StatusOr<bool> CarriesPlans(std::string_view transport) override {
+    return world_.CarriesPlans(transport);
+  }
   absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use) override {
     return world_.LinkPlan(use);

@@ -131,6 +131,20 @@ class EventAction : public CudaAction {
   bool posts_;
 };
 
+class ExchangeAction : public CudaAction {
+ public:
+  ExchangeAction(std::string label, ExchangeCall call, ncclComm_t comm)
+      : CudaAction(std::move(label)), call_(std::move(call)), comm_(comm) {}
+
+ private:
+  absl::Status EnqueueOn(CudaStream& stream) override {
+    return ExchangeMessages(call_, comm_, stream.handle());
+  }
+
+  ExchangeCall call_;
+  ncclComm_t comm_;
+};
+
 class CopyPlan : public PlanLink {
  public:
   CopyPlan(const PlanUse& use, CopyPlanOptions options)
@@ -164,6 +178,7 @@ class CopyPlan : public PlanLink {
   }
 
   absl::Status TakeFlags() {
+    if (options_.flags == nullptr) return absl::OkStatus();
     ASYRA_ASSIGN_OR_RETURN(uint32_t * flags, options_.flags->Take(num_flags_));
     flags_.assign(members_.size(), nullptr);
     flags_[self_] = flags;
@@ -174,6 +189,7 @@ class CopyPlan : public PlanLink {
   // share the memory of others.
   absl::Status Connect(std::vector<void*> buffers) override {
     mine_ = buffers;
+    if (options_.memory == nullptr) return absl::OkStatus();
     for (size_t b = 0; b < buffers.size(); ++b) {
       if (!others_write_[b]) buffers[b] = nullptr;
     }
@@ -193,6 +209,10 @@ class CopyPlan : public PlanLink {
 
   Action Copy(const BoxCopy& copy, bool reaches) override {
     return std::make_unique<CopyAction>(label_, copy, reaches);
+  }
+
+  Action Exchange(const ExchangeCall& call) override {
+    return std::make_unique<ExchangeAction>(label_, call, options_.comm);
   }
 
   Action Sum(const DenseSum& sum) override {
@@ -279,6 +299,25 @@ class CopyPlan : public PlanLink {
 };
 
 }  // namespace
+
+absl::Status ExchangeMessages(const ExchangeCall& call, ncclComm_t comm,
+                              cudaStream_t stream) {
+  ASYRA_RETURN_IF_ERROR(ToStatus(ncclGroupStart(), "ncclGroupStart"));
+  absl::Status status;
+  for (const ExchangeCall::Message& send : call.sends) {
+    status.Update(ToStatus(
+        ncclSend(send.data, send.bytes, ncclInt8, send.member, comm, stream),
+        "ncclSend"));
+  }
+  for (const ExchangeCall::Message& receive : call.receives) {
+    status.Update(ToStatus(ncclRecv(receive.data, receive.bytes, ncclInt8,
+                                    receive.member, comm, stream),
+                           "ncclRecv"));
+  }
+  // Also after an error: an open group would include all later calls.
+  status.Update(ToStatus(ncclGroupEnd(), "ncclGroupEnd"));
+  return status;
+}
 
 absl::StatusOr<std::unique_ptr<PlanLink>> MakeCopyPlan(
     const PlanUse& use, CopyPlanOptions options) {

@@ -12,6 +12,7 @@
 #include "executor/cuda/comm/abort_comms.h"
 #include "executor/cuda/comm/copy_collective.h"
 #include "executor/cuda/comm/copy_plan.h"
+#include "executor/cuda/comm/first_exchanges.h"
 #include "executor/cuda/comm/fused_reduction_kernel.h"
 #include "executor/cuda/comm/joint_teardown.h"
 #include "executor/cuda/comm/nccl_collective.h"
@@ -21,6 +22,7 @@
 #include "executor/cuda/device/scratch.h"
 #include "ir/copy_engine.h"
 #include "ir/gpu/copy_engine_reach.h"
+#include "ir/plans/plan_exchanges.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -101,10 +103,11 @@ class NcclWorld : public Communicator {
       if (obstacle.empty()) return PrepareCopyEngine(use);
     }
     ASYRA_RETURN_IF_ERROR(Connect());
-    ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
+    ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm,
+                           GroupOf({use.members, CtasOf(use)}));
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<CudaKernel> kernel,
-        cuda::PrepareNcclCollective(use, MemberOf(use), comm));
+        cuda::PrepareNcclCollective(use, MemberOf(use.members), comm));
     return WarmUp(use.use, comm, std::move(kernel));
   }
 
@@ -115,8 +118,9 @@ class NcclWorld : public Communicator {
     return asyra::CopyEngineObstacle(use.use.call(), use.use.mesh(), reach);
   }
 
-  absl::StatusOr<bool> CarriesPlans() override {
+  absl::StatusOr<bool> CarriesPlans(std::string_view transport) override {
     if (!options_.chunk_plans) return false;
+    if (transport == kLibrary) return true;
     OnGpu gpu(options_.ordinal);
     ASYRA_RETURN_IF_ERROR(ExploreWorld());
     return ReachObstacle(*reach_).empty();
@@ -124,9 +128,16 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use) override {
     OnGpu gpu(options_.ordinal);
-    return cuda::MakeCopyPlan(use, {.ordinal = options_.ordinal,
-                                    .memory = &*memory_,
-                                    .flags = flags_.get()});
+    if (!HasExchanges(use.plan)) {
+      return cuda::MakeCopyPlan(use, {.ordinal = options_.ordinal,
+                                      .memory = &*memory_,
+                                      .flags = flags_.get()});
+    }
+    ASYRA_RETURN_IF_ERROR(Connect());
+    ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm,
+                           GroupOf({use.members, use.ctas, /*of_plans=*/true}));
+    ASYRA_RETURN_IF_ERROR(WarmUp(use, comm));
+    return cuda::MakeCopyPlan(use, {.ordinal = options_.ordinal, .comm = comm});
   }
 
   absl::StatusOr<std::string> OneKernelObstacle(
@@ -140,9 +151,9 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneKernel(
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
-    return cuda::PrepareFusedReduction(
-        use,
-        {.self = MemberOf(use), .memory = &*memory_, .flags = flags_.get()});
+    return cuda::PrepareFusedReduction(use, {.self = MemberOf(use.members),
+                                             .memory = &*memory_,
+                                             .flags = flags_.get()});
   }
 
   void BeginStep() override { control_.BeginStep(); }
@@ -204,15 +215,13 @@ class NcclWorld : public Communicator {
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopyEngine(
       const CollectiveUse& use) {
-    return cuda::PrepareCopyCollective(
-        use,
-        {.self = MemberOf(use), .memory = &*memory_, .flags = flags_.get()});
+    return cuda::PrepareCopyCollective(use, {.self = MemberOf(use.members),
+                                             .memory = &*memory_,
+                                             .flags = flags_.get()});
   }
 
-  int MemberOf(const CollectiveUse& use) const {
-    int member = 0;
-    while (use.members[member] != rank()) ++member;
-    return member;
+  int MemberOf(const std::vector<int64_t>& members) const {
+    return static_cast<int>(absl::c_find(members, rank()) - members.begin());
   }
 
   // Resources of the run of a collective before the first step.
@@ -258,15 +267,33 @@ class NcclWorld : public Communicator {
         run->stream,
         cuda::CudaStream::Create(options_.ordinal, StreamUse::kCollectives,
                                  nullptr, &run->failure));
-    // Freeing memory on one GPU waits for kernels on its peers: no kernel may
-    // wait for a rank that is still preparing an earlier collective.
-    ASYRA_RETURN_IF_ERROR(Exchange("").status());
-    ASYRA_RETURN_IF_ERROR(Watched("the first collective of a kind",
-                                  [=] { return run->Launch(count); }));
-    ASYRA_RETURN_IF_ERROR(run->stream->Synchronize(
-        [this](double waited_s) { return Check(waited_s); }));
+    ASYRA_RETURN_IF_ERROR(RunOnce(
+        "the first collective of a kind", [=] { return run->Launch(count); },
+        *run->stream));
     ASYRA_RETURN_IF_ERROR(run->failure.status());
     return std::move(run->kernel);
+  }
+
+  // The same of the exchanges of a plan.
+  absl::Status WarmUp(const PlanUse& use, ncclComm_t comm) {
+    ASYRA_ASSIGN_OR_RETURN(
+        std::shared_ptr<cuda::FirstExchanges> run,
+        cuda::FirstExchanges::Create(use, comm, options_.ordinal));
+    ASYRA_RETURN_IF_ERROR(RunOnce(
+        "the first exchange", [=] { return run->Launch(); }, run->stream()));
+    return run->status();
+  }
+
+  // Launches work on a stream on all ranks, and waits for it. Freeing memory on
+  // one GPU waits for kernels on its peers: no kernel may wait for a rank that
+  // is still preparing an earlier collective.
+  absl::Status RunOnce(std::string_view what,
+                       std::function<absl::Status()> launch,
+                       cuda::CudaStream& stream) {
+    ASYRA_RETURN_IF_ERROR(Exchange("").status());
+    ASYRA_RETURN_IF_ERROR(Watched(what, std::move(launch)));
+    return stream.Synchronize(
+        [this](double waited_s) { return Check(waited_s); });
   }
 
   // A call that waits for other ranks (watched_call.h).
@@ -357,20 +384,27 @@ class NcclWorld : public Communicator {
     return ToStatus(error, "a collective");
   }
 
-  // The members have one communicator for each set of axes and number of CTAs.
+  // Members that share a communicator: one for each number of CTAs, and one
+  // for exchanges of plans, beside which collectives may run.
+  struct CommKey {
+    std::vector<int64_t> members;
+    int64_t ctas = 0;
+    bool of_plans = false;
+    auto operator<=>(const CommKey&) const = default;
+  };
+
   // All ranks prepare the same collectives, each in its own group, so that all
   // take part in a split.
-  absl::StatusOr<ncclComm_t> GroupOf(const CollectiveUse& use) {
-    int64_t ctas = CtasOf(use);
-    auto found = groups_.find({use.members, ctas});
+  absl::StatusOr<ncclComm_t> GroupOf(const CommKey& key) {
+    auto found = groups_.find(key);
     if (found != groups_.end()) return found->second;
     // NCCL would wait forever for a rank that has failed.
     ASYRA_RETURN_IF_ERROR(Exchange("").status());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
-    if (ctas > 0) {
+    if (key.ctas > 0) {
       config.minCTAs = 1;
-      config.maxCTAs = static_cast<int>(ctas);
+      config.maxCTAs = static_cast<int>(key.ctas);
       // CTAs of a cluster begin together, on neighbouring SMs. Clusters of
       // four, NCCL's default, do not fit into the SM margin of matmuls: an
       // all_gather with 16 CTAs then took 770 us instead of 220. With clusters
@@ -380,12 +414,12 @@ class NcclWorld : public Communicator {
     ncclComm_t comm = nullptr;
     ASYRA_RETURN_IF_ERROR(MakeComm(
         "ncclCommSplit",
-        [world = world_, group = static_cast<int>(use.members[0]),
-         member = MemberOf(use), config](ncclComm_t* made) mutable {
+        [world = world_, group = static_cast<int>(key.members[0]),
+         member = MemberOf(key.members), config](ncclComm_t* made) mutable {
           return ncclCommSplit(world, group, member, made, &config);
         },
         &comm));
-    groups_[{use.members, ctas}] = comm;
+    groups_[key] = comm;
     return comm;
   }
 
@@ -397,7 +431,7 @@ class NcclWorld : public Communicator {
   Communicator& control_;
   NcclWorldOptions options_;
   ncclComm_t world_ = nullptr;
-  std::map<std::pair<std::vector<int64_t>, int64_t>, ncclComm_t> groups_;
+  std::map<CommKey, ncclComm_t> groups_;
   // Collectives that have run once: kind and bytes of the operands.
   std::set<std::tuple<ncclComm_t, CollectiveKind, std::vector<int64_t>>> warm_;
   bool aborted_ = false;

@@ -13,8 +13,8 @@ struct NcclWorldOptions {
   int ordinal = 0;  // of the GPU, whose device the collectives are for
   // A step that takes longer has lost a rank.
   double timeout_s = 60;
-  // Overlaps run as their chunk plans say, by copy engines (copy_plan.h), where
-  // collectives could be carried by them.
+  // Overlaps run as their chunk plans say (copy_plan.h): by copy engines, where
+  // collectives could be carried by them, or by messages of NCCL.
   bool chunk_plans = true;
 };
 

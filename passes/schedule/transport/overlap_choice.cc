@@ -69,13 +69,16 @@ OverlapChoice::Alone OverlapChoice::AloneOf(
 std::optional<AttrMap> OverlapChoice::Best(
     const OverlapSite& site, bool hidden,
     absl::Span<const Type> operands) const {
-  if (!always_ && !CanCarryPlans(site.body, costs_)) return std::nullopt;
+  bool copies = CanCarryPlans(site.body, costs_);
+  // Hidden anyway: only kernels would be saved, which messages have.
+  if (!always_ && hidden && !copies) return std::nullopt;
   Alone alone = AloneOf(site, operands);
   double most_us =
       alone.compute_us + (hidden ? alone.kernels_us : alone.comm_us);
   most_us *= 1 - (hidden ? kLeastHiddenGain : kLeastGain);
   // No plan is faster than this.
-  double bound_us = std::max(alone.compute_us, kCopyPostUs + kCopyIssueUs);
+  double bound_us = alone.compute_us;
+  if (copies) bound_us = std::max(bound_us, kCopyPostUs + kCopyIssueUs);
   if (!always_ && (bound_us >= most_us || alone.compute_us < kLeastWorkUs)) {
     return std::nullopt;
   }
@@ -85,6 +88,7 @@ std::optional<AttrMap> OverlapChoice::Best(
   AttrMap attrs = {{"body", BodyRef(site.body)}};
   if (!CompleteAttrs(*FindOp("overlap"), &attrs).ok()) return std::nullopt;
   SetPlanShape(tuned.shape, &attrs);
+  if (tuned.sm_margin > 0) attrs.Set("sm_margin", int64_t{tuned.sm_margin});
   return attrs;
 }
 

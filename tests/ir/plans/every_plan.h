@@ -20,9 +20,11 @@ inline constexpr int kInterleavings = kSanitized ? 3 : 24;
 
 inline std::string Text(const PlanShape& shape) {
   return fmt::format(
-      "order {} route {} parts {} groups [{}] inner {} sums in pieces {}",
+      "order {} route {} parts {} groups [{}] inner {} sums in pieces {} "
+      "exchanges {}",
       static_cast<int>(shape.order), static_cast<int>(shape.route), shape.parts,
-      fmt::join(shape.groups, ", "), shape.inner, shape.sums_in_pieces);
+      fmt::join(shape.groups, ", "), shape.inner, shape.sums_in_pieces,
+      shape.exchanges);
 }
 
 // The sums of `groups` are `chunks`: one alone, pairs, all at once, a random

@@ -271,7 +271,7 @@ inline std::vector<Tensor> Quarters(const PlanCase& c) {
   return whole;
 }
 
-// Of each order by each route, without groups.
+// Of each order by each route, and by messages, without groups.
 inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
                                                   int64_t parts) {
   std::vector<PlanShape> shapes;
@@ -286,6 +286,10 @@ inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
       shape.sums_in_pieces = true;
       if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
     }
+    PlanShape shape{.order = order, .parts = parts, .exchanges = true};
+    shapes.push_back(shape);
+    shape.sums_in_pieces = true;
+    if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
   }
   return shapes;
 }

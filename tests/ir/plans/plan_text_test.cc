@@ -275,7 +275,7 @@ TEST(PlanText, ErrorsNamePlaceAndValues) {
            "'up'"},
           {{"post ready to", "send ready to"},
            "line 5, column 7: expected a step: piece, sum, put, get, copy, "
-           "post or await, found 'send'"},
+           "post, await or exchange, found 'send'"},
           {{"piece %3[#r, #r] from %0, %1", "piece %3[#r] from %0, %1"},
            "line 6, column 15: for rank 0: the box has 1 dimensions, %3 has 2"},
           {{"piece %3[#r, #r] from %0, %1", "piece %3[#r, #r] from %0"},

@@ -20,11 +20,11 @@ struct RightPlan {
 std::vector<RightPlan> RightPlans() {
   std::vector<RightPlan> plans;
   auto add = [&](const PlanCase& c, const PlanShape& shape) {
-    plans.push_back(
-        {fmt::format("{} of {}, route {}{}", c.name, c.ranks(),
-                     static_cast<int>(shape.route),
-                     shape.sums_in_pieces ? ", sums in pieces" : ""),
-         c, ASYRA_VALUE(MakePlan(c.Group(), shape))});
+    plans.push_back({fmt::format("{} of {}, route {}{}{}", c.name, c.ranks(),
+                                 static_cast<int>(shape.route),
+                                 shape.sums_in_pieces ? ", sums in pieces" : "",
+                                 shape.exchanges ? ", exchanges" : ""),
+                     c, ASYRA_VALUE(MakePlan(c.Group(), shape))});
     ASYRA_CHECK_OK(VerifyPlan(plans.back().plan));
   };
   for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
@@ -41,6 +41,12 @@ std::vector<RightPlan> RightPlans() {
     add(MatmulReduce(2, 8, true), shape);
   }
   add(Ulysses(2, 4), {.order = PlanOrder::kSame, .parts = 2});
+  PlanShape messages{.parts = 2, .exchanges = true};
+  add(GatherMatmuls(4, 8, 1), messages);
+  messages.order = PlanOrder::kOwnLast;
+  add(MatmulReduce(4, 8, true), messages);
+  messages.sums_in_pieces = true;
+  add(MatmulReduce(4, 8, false), messages);
   return plans;
 }
 
@@ -117,6 +123,48 @@ TEST(VerifyPlan, EverySwapOfTwoCopiesIsFound) {
         return false;
       });
   EXPECT_EQ(harmless, 0);
+}
+
+// Two exchanges of one rank in each other's place.
+TEST(VerifyPlan, EverySwapOfTwoExchangesIsFound) {
+  for (bool with_numbers : {false, true}) {
+    double harmless =
+        ExpectFound([&](const RightPlan&, int rank, int step, ChunkPlan* plan) {
+          auto& steps = plan->steps[rank];
+          if (steps[step].kind != PlanStep::kExchange) return false;
+          for (int other = step - 1; other >= 0; --other) {
+            if (steps[other].kind != PlanStep::kExchange) continue;
+            std::swap(steps[step], steps[other]);
+            if (!with_numbers) std::swap(steps[step].count, steps[other].count);
+            return true;
+          }
+          return false;
+        });
+    // Messages that are needed together may come in either order.
+    EXPECT_LT(harmless, with_numbers ? 1e-9 : 0.2);
+  }
+}
+
+// A message goes to another rank than the one that reads it, or not at all.
+TEST(VerifyPlan, EveryLostMessageIsFound) {
+  for (bool drops : {false, true}) {
+    double harmless = ExpectFound(
+        [&](const RightPlan&, int rank, int index, ChunkPlan* plan) {
+          PlanStep& step = plan->steps[rank][index];
+          if (step.kind != PlanStep::kExchange || step.writes.empty()) {
+            return false;
+          }
+          if (drops) {
+            step.reads.pop_back();
+            step.writes.pop_back();
+          } else {
+            int& to = step.writes[0].rank;
+            to = (to + 1) % plan->ranks;
+          }
+          return true;
+        });
+    EXPECT_EQ(harmless, 0);
+  }
 }
 
 TEST(VerifyPlan, EveryMiscountIsFound) {
