@@ -171,13 +171,12 @@ class Walker {
     AttrMap attrs = op.attrs;
     int64_t parts = from_.mesh.size(axes.outer);
     attrs.Set("shards", parts);
-    attrs.Set("shift", shift);
     std::vector<Type> types;
     for (ValueId operand : op.operands) {
       types.push_back(from_.type(operand).Local(from_.mesh));
     }
     for (int k : {1, 2}) types[k].dims[1].size /= parts;
-    return ops::VisiblePairs(OpCall{*op.def, attrs, types, {}}) > 0;
+    return ops::SeesShard(OpCall{*op.def, attrs, types, {}}, shift);
   }
 
   absl::Status Attend(int at) {
