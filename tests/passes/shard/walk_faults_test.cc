@@ -22,6 +22,7 @@ struct WalkCase {
   std::vector<Mesh::Axis> axes;
   std::string stripes;
   int64_t parts;
+  bool merge_each = false;
 };
 
 // A model's step, forward and gradients, whose keys walk.
@@ -37,7 +38,8 @@ Program WalkedStep(const WalkCase& walk) {
   ShardingOptions sharding = {.stripes = walk.stripes};
   if (walk.stripes == "never") sharding.pins = ".*attention=1@sp";
   ASYRA_CHECK_OK(RunPasses(local, ShardPasses(sharding, train), context));
-  ASYRA_CHECK_OK(RunPasses(local, WalkPasses(walk.parts), context));
+  ASYRA_CHECK_OK(
+      RunPasses(local, WalkPasses(walk.parts, walk.merge_each), context));
   return local;
 }
 
@@ -46,6 +48,7 @@ const std::vector<Program>& WalkedSteps() {
   static const auto* steps = new std::vector<Program>{
       WalkedStep({{{"sp", 4}}, "always", 0}),
       WalkedStep({{{"sp", 4}}, "never", 0}),
+      WalkedStep({{{"sp", 4}}, "always", 0, true}),
       WalkedStep({{{"sp", 8}}, "always", 4}),
       WalkedStep({{{"sp", 8}}, "always", 2}),
       WalkedStep({{{"dp", 2}, {"sp", 4}}, "never", 2}),
