@@ -99,7 +99,11 @@ std::vector<PassRecord> LocalPasses() {
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .options = {{"parts", AttrKind::kInt,
-                    "of the keys of a sequence; 0: one a device", int64_t{0}}},
+                    "of the keys of a sequence; 0: one a device", int64_t{0}},
+                   {"merge_each", AttrKind::kBool,
+                    "each part is merged when it is computed, which takes the "
+                    "least memory",
+                    false}},
        .fn = WalkKeys},
       {.name = "chunk_loss",
        .summary = "computes the loss and its gradient in chunks of tokens, so "

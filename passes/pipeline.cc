@@ -172,8 +172,9 @@ Pipeline OverHostsPasses(bool always) {
   return {MakePass("decompose_over_hosts", {{"always", always}})};
 }
 
-Pipeline WalkPasses(int64_t parts) {
-  return {MakePass("walk_keys", {{"parts", parts}})};
+Pipeline WalkPasses(int64_t parts, bool merge_each) {
+  return {
+      MakePass("walk_keys", {{"parts", parts}, {"merge_each", merge_each}})};
 }
 
 Pipeline HeadPasses(int64_t parts) {

@@ -99,7 +99,7 @@ Pipeline OverHostsPasses(bool always);
 
 // Returns the passes on a local program by which attention takes the keys of a
 // sharded sequence in so many parts; 0: one a device.
-Pipeline WalkPasses(int64_t parts);
+Pipeline WalkPasses(int64_t parts, bool merge_each = false);
 
 // Returns the passes on a local program by which attention is in so many parts
 // of its heads.

@@ -27,11 +27,6 @@
 
 namespace asyra::ops {
 
-// Positions of operands: y, log_sums and dy of attention_grad, after q, k, v;
-// and the first of those that may be left out, of attention and attention_grad.
-inline constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;
-inline constexpr int kFirstExtra = 3, kFirstGradExtra = 6;
-
 // The highest score that is as good as -inf next to any other: the lowest
 // number of f16, which exporters write.
 inline constexpr double kAsGoodAsHidden = -65504;

@@ -92,33 +92,42 @@ absl::Status Reference(const RefCall& call) {
   return absl::OkStatus();
 }
 
+// The merge of a row takes its elements of y where it writes them, and its log
+// sums everywhere.
+bool MayReplace(const OpCall&, int operand, int result) {
+  return result == 0 && operand % 2 == 0;
+}
+
 }  // namespace
 
 std::vector<OpDef> AttentionMergeOps() {
-  return {{.name = "attention_merge",
-           .summary =
-               "attention over several parts of the keys as over all: y1, l1, "
-               "y2, l2, ..., each with its log sums; y is the sum of exp(li - "
-               "l) yi, l the log of the sum of exp(li). A part of which a row "
-               "sees no key, li = inf, has no weight",
-           .operands = {{"parts", OperandDef::kVariadic}},
-           .attrs = {{"wide", AttrKind::kBool,
-                      "y is f32 (f64 of f64), to be merged again; else like "
-                      "the last part",
-                      false}},
-           .infer = Infer,
-           .axes = Axes,
-           .reference = Reference,
-           .samples = {
-               {"attention_merge(f32[2,3,4,2], f32[2,4,3], f32[2,3,4,2], "
-                "f32[2,4,3])"},
-               {"attention_merge(bf16[1,3,2,8], f32[1,2,3], bf16[1,3,2,8], "
-                "f32[1,2,3], bf16[1,3,2,8], f32[1,2,3]) {wide=true}"},
-               {"attention_merge(f32[1,3,2,8], f32[1,2,3], f16[1,3,2,8], "
-                "f32[1,2,3])"},
-               {"attention_merge(f32[2,4@a,2,4], f32[2,2,4@a], f32[2,4@a,2,4], "
-                "f32[2,2,4@a])",
-                -3, 3, "(a=2)"}}}};
+  return {
+      {.name = "attention_merge",
+       .summary =
+           "attention over several parts of the keys as over all: y1, l1, "
+           "y2, l2, ..., each with its log sums; y is the sum of exp(li - "
+           "l) yi, l the log of the sum of exp(li). A part of which a row "
+           "sees no key, li = inf, has no weight",
+       .operands = {{"parts", OperandDef::kVariadic}},
+       .attrs = {{"wide", AttrKind::kBool,
+                  "y is f32 (f64 of f64), to be merged again; else like "
+                  "the last part",
+                  false}},
+       .infer = Infer,
+       .axes = Axes,
+       .reference = Reference,
+       .samples =
+           {{"attention_merge(f32[2,3,4,2], f32[2,4,3], f32[2,3,4,2], "
+             "f32[2,4,3])"},
+            {"attention_merge(bf16[1,3,2,8], f32[1,2,3], bf16[1,3,2,8], "
+             "f32[1,2,3], bf16[1,3,2,8], f32[1,2,3]) {wide=true}"},
+            {"attention_merge(f32[1,3,2,8], f32[1,2,3], f16[1,3,2,8], "
+             "f32[1,2,3])"},
+            {"attention_merge(f32[2,4@a,2,4], f32[2,2,4@a], f32[2,4@a,2,4], "
+             "f32[2,2,4@a])",
+             -3, 3, "(a=2)"}},
+       .in_place = true,
+       .result_in_place = MayReplace}};
 }
 
 }  // namespace asyra::ops

@@ -69,6 +69,7 @@ double PairsOfShard(const OpCall& local, int64_t s, int64_t t) {
   const Sight sight(attrs);
   int64_t shards = attrs.Int("shards"), runs = attrs.Int("runs");
   double most = 0, sum = 0;
+  if (s == 0 || t == 0) return 0;
   for (int64_t at = 0; at < shards; ++at) {
     KeyShard shard = KeyShardAt(attrs, at, shards * t);
     auto pairs = [&](int64_t row, int64_t rows, int64_t keys, int64_t first) {
@@ -142,6 +143,12 @@ double VisiblePairs(const OpCall& local) {
                      ? seen + std::max(s - t, 0.0) * std::min(sight.behind, t)
                      : seen * s / (end - begin);
   return pairs * heads;
+}
+
+bool SeesShard(const OpCall& local, int64_t shift) {
+  AttrMap attrs = local.attrs;
+  attrs.Set("shift", shift);
+  return VisiblePairs(OpCall{local.def, attrs, local.operands, {}}) > 0;
 }
 
 }  // namespace asyra::ops

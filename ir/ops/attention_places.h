@@ -18,6 +18,11 @@
 
 namespace asyra::ops {
 
+// Positions of operands: y, log_sums and dy of attention_grad, after q, k, v;
+// and the first of those that may be left out, of attention and attention_grad.
+inline constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;
+inline constexpr int kFirstExtra = 3, kFirstGradExtra = 6;
+
 // Sizes of q [B, S, H, D], k [B, T, G, D] and v [B, T, G, E].
 struct AttentionSizes {
   int64_t b, s, h, d, t, kv_heads, e;
@@ -75,5 +80,9 @@ KeyPrefix PrefixOf(const KeyShard& shard, int64_t row, bool causal);
 void PlaceLocalRows(const Type& q, const Mesh& mesh, AttrMap* attrs);
 // Pairs of query and key rows that see each other, over all heads.
 double VisiblePairs(const OpCall& local);
+
+// Returns whether a row on some device sees a key where the shards of the keys,
+// of which `local` has one, are rolled by `shift`.
+bool SeesShard(const OpCall& local, int64_t shift);
 
 }  // namespace asyra::ops

@@ -24,6 +24,7 @@ absl::Status Verify(const Program& program) {
   if (program.stage < Stage::kLocal) return absl::OkStatus();
   DefUse def_use(program);
   ASYRA_RETURN_IF_ERROR(VerifyStarts(program, def_use));
+  ASYRA_RETURN_IF_ERROR(VerifyWalks(program, def_use));
   if (program.stage < Stage::kScheduled) return absl::OkStatus();
   HappensBefore order(program, def_use);
   ASYRA_RETURN_IF_ERROR(VerifyStreams(program, def_use, order));

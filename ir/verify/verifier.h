@@ -13,7 +13,13 @@ namespace asyra {
 // are consistent; what is stored in halves is used so by all (ir/halves.h).
 // global: no axes, no partial, no collective, no start, no stream.
 // local: each op's operands and results satisfy its axis rule; no input and no
-//   output is partial but states and what replaces them.
+//   output is partial but states and what replaces them. Keys of which devices
+//   have a shard each (`shards` of attention) come from the device that `shift`
+//   says, as far as they can be followed: through shifts, gathers, views, tiles
+//   and casts from an input or the result of another op, which is taken to be
+//   in place. The parts that are merged have the same queries and attributes,
+//   each shard once, and all that rows see; gradients of keys that are added
+//   are of the keys of one device, each part once, and none is left out.
 // scheduled: every op has a stream; every `start` is a collective and each of
 //   its futures has exactly one `wait`; no other op reads one; a value crosses
 //   streams only through start/wait, `after`, or what these already order, so

@@ -20,6 +20,9 @@ absl::Status VerifyTypes(const Program& program);
 absl::Status VerifyHalves(const Program& program);
 // Every start is a collective and has one wait, in the same program.
 absl::Status VerifyStarts(const Program& program, const DefUse& def_use);
+// Keys that walk: each part of an attention has the keys that its `shift` says,
+// each part counts once in results and in gradients, and none is left out.
+absl::Status VerifyWalks(const Program& program, const DefUse& def_use);
 // Streams: every op has one, reads across them are ordered, collectives of
 // one communicator share one.
 absl::Status VerifyStreams(const Program& program, const DefUse& def_use,

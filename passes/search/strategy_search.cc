@@ -285,8 +285,9 @@ absl::Status StrategySearch::TryAttentionForms() {
     if (form.walk > 1) {
       name += fmt::format("{}keys in {} parts", name.empty() ? "" : ", ",
                           form.walk);
-      ASYRA_RETURN_IF_ERROR(
-          Run(strategy.program, WalkPasses(form.walk), strategy.context));
+      ASYRA_RETURN_IF_ERROR(Run(strategy.program,
+                                WalkPasses(form.walk, form.merge_each),
+                                strategy.context));
     }
     ASYRA_RETURN_IF_ERROR(
         Try(std::move(strategy), options_.schedule.search_steps / kFormShare));

@@ -36,9 +36,10 @@ struct WalkAxes {
 
 class Walker {
  public:
-  Walker(const Program& from, int64_t parts)
+  Walker(const Program& from, int64_t parts, size_t merged_at_once)
       : from_(from),
         parts_(parts),
+        merged_at_once_(merged_at_once),
         sites_(from),
         builder_(Builder::Like(from)),
         map_(from.values.size(), kNoValue),
@@ -171,13 +172,12 @@ class Walker {
     AttrMap attrs = op.attrs;
     int64_t parts = from_.mesh.size(axes.outer);
     attrs.Set("shards", parts);
-    attrs.Set("shift", shift);
     std::vector<Type> types;
     for (ValueId operand : op.operands) {
       types.push_back(from_.type(operand).Local(from_.mesh));
     }
     for (int k : {1, 2}) types[k].dims[1].size /= parts;
-    return ops::VisiblePairs(OpCall{*op.def, attrs, types, {}}) > 0;
+    return ops::SeesShard(OpCall{*op.def, attrs, types, {}}, shift);
   }
 
   absl::Status Attend(int at) {
@@ -187,7 +187,7 @@ class Walker {
     std::vector<ValueId> results;  // y and log sums of each part
     for (int64_t shift = 0; shift < from_.mesh.size(axes.outer); ++shift) {
       if (!SeesAny(at, axes, shift)) continue;
-      if (results.size() == 2 * kMergedAtOnce) {
+      if (results.size() == 2 * merged_at_once_) {
         ASYRA_ASSIGN_OR_RETURN(
             results, builder_.Add("attention_merge", results, {{"wide", true}},
                                   name + ".merged"));
@@ -295,6 +295,7 @@ class Walker {
 
   const Program& from_;
   const int64_t parts_;
+  const size_t merged_at_once_;
   const WalkSites sites_;
   Builder builder_;
   std::vector<ValueId> map_;   // from a value of `from_` to one of the new
@@ -326,7 +327,8 @@ absl::StatusOr<bool> WalkKeys(Program& program, const PassOptions& options,
   if (parts < 0) return Invalid("parts is {}, it must not be negative", parts);
   std::vector<AxisSplit> splits = SplitsFor(program, parts);
   ASYRA_ASSIGN_OR_RETURN(Program split, SplitAxes(program, splits));
-  Walker walker(split, parts);
+  bool each = options.Bool("merge_each");
+  Walker walker(split, parts, each ? 2 : kMergedAtOnce);
   ASYRA_ASSIGN_OR_RETURN(Program walked, walker.Run());
   if (walker.walked() == 0) {
     context.Remark(
@@ -368,7 +370,7 @@ std::vector<AttentionForm> AttentionFormsOf(const Program& program,
     int64_t devices = program.mesh.size(axes);
     GroupSpan span =
         SpanOf(program.mesh, axes, static_cast<int>(gpus_per_host));
-    if (least_memory) forms.insert({devices, 1});
+    if (least_memory) forms.insert({devices, 1, /*merge_each=*/true});
     for (int64_t parts : {span.hosts, int64_t{2}}) {
       if (parts < 2 || devices % parts != 0) continue;
       forms.insert({parts, 1});

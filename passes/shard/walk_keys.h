@@ -17,7 +17,8 @@
 // and a kernel has several of them. Gradients of keys and values are summed
 // where they are computed and go back the same way.
 //
-// Memory holds the shards that are in use, where a gather holds all. Rows in
+// With `merge_each` memory holds the shards that are in use, one sum and one
+// part, where a gather holds all keys. Gradients are not held so. Rows in
 // stripes (stripes.h) see equally much of each shard; windows do not see the
 // shards behind them, which are not fetched.
 #pragma once
@@ -39,6 +40,9 @@ namespace asyra {
 //       share a sequence; 0: one a device. An axis is split where that is
 //       needed (ir/split_axes.h), and the context's costs are then over the new
 //       mesh.
+//   merge_each (bool, default false): each part is merged when it is computed,
+//       and the schedule has no more than one at a time (hold_walks.h), which
+//       takes the least memory.
 // A remark says how many attentions it applied to. Error: parts is negative.
 absl::StatusOr<bool> WalkKeys(Program& program, const PassOptions& options,
                               PassContext& context);
@@ -47,12 +51,14 @@ absl::StatusOr<bool> WalkKeys(Program& program, const PassOptions& options,
 // heads (split_heads.h).
 struct AttentionForm {
   int64_t walk = 1, heads = 1;
+  bool merge_each = false;
   auto operator<=>(const AttentionForm&) const = default;
 };
 
 // The forms that may pay on a machine: keys in one part a host and in two,
 // heads in parts where there are several hosts, alone and with such keys. With
-// `least_memory` also keys in one part a device, whose kernels are short.
+// `least_memory` also keys in one part a device, each merged by itself, whose
+// kernels are short.
 std::vector<AttentionForm> AttentionFormsOf(const Program& program,
                                             int64_t gpus_per_host,
                                             bool least_memory = false);

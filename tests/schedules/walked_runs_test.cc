@@ -20,6 +20,7 @@ struct Walk {
   Axes axes;
   std::string stripes;
   int64_t parts = 0;
+  bool merge_each = false;
 };
 
 double RelativeError(const Tensor& got, const Tensor& want) {
@@ -35,8 +36,9 @@ double RelativeError(const Tensor& got, const Tensor& want) {
 void ExpectSameWalking(const Walk& walk, const std::string& dtype,
                        double tolerance) {
   Mesh mesh = ASYRA_VALUE(Mesh::Create(walk.axes));
-  SCOPED_TRACE(fmt::format("{} {} stripes {} parts {}", dtype, ToString(mesh),
-                           walk.stripes, walk.parts));
+  SCOPED_TRACE(fmt::format("{} {} stripes {} parts {} merge_each {}", dtype,
+                           ToString(mesh), walk.stripes, walk.parts,
+                           walk.merge_each));
   TrainOptions train;
   train.what = TrainOptions::What::kGradients;
   Program single = ASYRA_VALUE(
@@ -52,7 +54,8 @@ void ExpectSameWalking(const Walk& walk, const std::string& dtype,
   ShardingOptions sharding = {.stripes = walk.stripes};
   if (walk.stripes == "never") sharding.pins = ".*attention=1@sp";
   ASYRA_CHECK_OK(RunPasses(local, ShardPasses(sharding, train), on_mesh));
-  ASYRA_CHECK_OK(RunPasses(local, WalkPasses(walk.parts), on_mesh));
+  ASYRA_CHECK_OK(
+      RunPasses(local, WalkPasses(walk.parts, walk.merge_each), on_mesh));
   EXPECT_TRUE(absl::c_any_of(local.ops, [](const Op& op) {
     return op.def->collective == CollectiveKind::kShift;
   }));
@@ -79,7 +82,10 @@ TEST(WalkedRuns, AreTheSameOnRanks) {
        {Walk{{{"sp", 2}}, "always"}, Walk{{{"sp", 8}}, "always", 2},
         Walk{{{"sp", 8}}, "never"}, Walk{{{"sp", 16}}, "always", 4},
         Walk{{{"dp", 2}, {"sp", 4}}, "never", 2},
-        Walk{{{"sp.context", 4}, {"sp", 2}}, "always"}}) {
+        Walk{{{"sp.context", 4}, {"sp", 2}}, "always"},
+        Walk{{{"sp", 8}}, "always", 0, true},
+        Walk{{{"sp", 8}}, "never", 0, true},
+        Walk{{{"sp", 8}}, "always", 4, true}}) {
     ExpectSameWalking(walk, "f64", 1e-12);
     ExpectSameWalking(walk, "f32", 2e-5);
   }
@@ -100,14 +106,51 @@ program @f(%q: {0}[2, 64@sp, 8, 16], %k: {0}[2, 64@sp, 4, 16],
                            dtype));
 }
 
-std::vector<Tensor> OutputsOf(Program local, int64_t parts,
-                              const std::vector<Tensor>& inputs) {
+// Keys in so many parts, 1: whole, with memory planned.
+Program WithParts(Program local, int64_t parts, bool merge_each) {
   Pipeline passes = {MakePass("start_collectives", {{"early", true}}),
                      MakePass("plan_memory", {})};
-  if (parts != 1) passes.insert(passes.begin(), WalkPasses(parts)[0]);
+  if (parts != 1) {
+    passes.insert(passes.begin(), WalkPasses(parts, merge_each)[0]);
+  }
   PassContext context;
   ASYRA_CHECK_OK(RunPasses(local, passes, context));
-  return ASYRA_VALUE(RunOnCpu(local, inputs, {})).outputs;
+  return local;
+}
+
+// Keys of 16 shards, and queries no larger than one: whole keys take all, and a
+// ring its own shard, that in use, the one that arrives, a sum and a part.
+TEST(WalkedRuns, RingsTakeTheMemoryOfFewShards) {
+  for (std::string causal : {"false", "true"}) {
+    Program local = Parse(fmt::format(R"(asyra 1 local
+mesh (sp=16)
+
+program @f(%q: f32[1, 1024@sp, 8, 16], %k: f32[1, 1024@sp, 8, 16],
+    %v: f32[1, 1024@sp, 8, 16]) -> (f32[1, 1024@sp, 8, 16]) {{
+  %kw = all_gather(%k) {{dim=1, axes=sp}} : f32[1, 1024, 8, 16]
+  %vw = all_gather(%v) {{dim=1, axes=sp}} : f32[1, 1024, 8, 16]
+  %y = attention(%q, %kw, %vw) {{causal={}, scale=0.25}} : f32[1, 1024@sp, 8, 16]
+  return %y
+}}
+)",
+                                      causal));
+    auto peak = [&](int64_t parts, bool merge_each) {
+      Program program = WithParts(local, parts, merge_each);
+      int64_t end = 0;
+      for (const Value& value : program.values) {
+        if (value.offset < 0) continue;
+        end =
+            std::max(end, value.offset + LocalBytes(value.type, program.mesh));
+      }
+      return end;
+    };
+    int64_t shard = LocalBytes(local.type(local.inputs[1].value), local.mesh);
+    EXPECT_GE(peak(1, false), 32 * shard);
+    EXPECT_GE(peak(0, false), 32 * shard);
+    // Keys and values in use and arriving, the sum, a part and what both make,
+    // with log sums.
+    EXPECT_LE(peak(0, true), 8 * shard);
+  }
 }
 
 double MeanSquareError(const Tensor& got, const Tensor& want) {
@@ -124,9 +167,12 @@ double MeanSquareError(const Tensor& got, const Tensor& want) {
 // part is rounded once before it is added to the others, which at most doubles
 // the mean square of the one rounding that all keys together have.
 TEST(WalkedRuns, ErrNoMoreThanWholeKeys) {
+  using Form = std::pair<int64_t, bool>;  // parts, and merge_each
+  const std::vector<Form> kForms = {
+      {1, false}, {0, false}, {2, false}, {0, true}};
   for (std::string dtype : {"f32", "bf16"}) {
     Program local = SharedAttention(dtype), wide = SharedAttention("f64");
-    std::map<int64_t, double> squares;  // by number of parts
+    std::map<Form, double> squares;
     for (uint64_t seed : {3, 4, 5, 6}) {
       std::vector<Tensor> inputs = RandomInputs(local, seed, 8), wide_inputs;
       for (const Tensor& input : inputs) {
@@ -134,15 +180,16 @@ TEST(WalkedRuns, ErrNoMoreThanWholeKeys) {
         wide_inputs.back().SetAll(input.ToDoubles());
       }
       std::vector<Tensor> want = ASYRA_VALUE(Interpret(wide, wide_inputs));
-      for (int64_t parts : {1, 0, 2}) {
-        squares[parts] +=
-            MeanSquareError(OutputsOf(local, parts, inputs)[0], want[0]);
+      for (auto [parts, each] : kForms) {
+        Program program = WithParts(local, parts, each);
+        RunResult run = ASYRA_VALUE(RunOnCpu(program, inputs, {}));
+        squares[{parts, each}] += MeanSquareError(run.outputs[0], want[0]);
       }
     }
-    for (int64_t parts : {0, 2}) {
-      double ratio = std::sqrt(squares[parts] / squares[1]);
+    for (const Form& form : kForms) {
+      double ratio = std::sqrt(squares[form] / squares[kForms[0]]);
       EXPECT_LE(ratio, dtype == "f32" ? 1.05 : std::sqrt(2))
-          << dtype << " in " << parts << " parts";
+          << dtype << " in " << form.first << " parts, " << form.second;
     }
   }
 }

@@ -151,6 +151,9 @@ class Holder {
     for (ValueId operand : program_.ops[i].operands) {
       if (uses_.def[operand] >= 0) Emit(uses_.def[operand], ops);
     }
+    for (ValueId value : program_.ops[i].after) {
+      if (uses_.def[value] >= 0) Emit(uses_.def[value], ops);
+    }
     ops->push_back(program_.ops[i]);
     Passes(i);
     for (int moved : moved_[i]) Emit(moved, ops);

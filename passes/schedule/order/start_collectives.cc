@@ -5,6 +5,7 @@
 #include "ir/builder.h"
 #include "ir/streams.h"
 #include "ir/support/check.h"
+#include "passes/schedule/order/hold_walks.h"
 
 namespace asyra {
 namespace {
@@ -148,6 +149,7 @@ absl::StatusOr<bool> StartCollectives(Program& program,
   bool any = std::any_of(program.ops.begin(), program.ops.end(),
                          [](const Op& op) { return op.is_collective(); });
   program = Starter(program, options.Bool("early")).Run();
+  HoldWalks(program);
   if (!any) context.Remark("start_collectives: the program has no collectives");
   return true;
 }

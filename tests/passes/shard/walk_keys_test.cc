@@ -123,7 +123,7 @@ TEST(WalkKeys, LeavesWhatItCannotTake) {
   EXPECT_THAT(AttentionFormsOf(four, 2),
               testing::ElementsAre(Form{1, 2}, Form{2, 1}, Form{2, 2}));
   EXPECT_THAT(AttentionFormsOf(four, 8, /*least_memory=*/true),
-              testing::ElementsAre(Form{2, 1}, Form{4, 1}));
+              testing::ElementsAre(Form{2, 1}, Form{4, 1, true}));
 }
 
 // Of two attentions with gradients keys of one walk, those of the other cannot.
