@@ -62,11 +62,19 @@ class Tuner {
 
  private:
   void TryParts(PlanOrder order) {
+    std::vector<PlanRoute> routes = {PlanRoute::kDirect};
+    // A ring of two ranks is the direct one.
+    if (copies_ && body_.ranks > 2) routes.push_back(PlanRoute::kRing);
     for (int64_t parts : kParts) {
-      PlanShape shape{.order = order, .parts = parts, .exchanges = !copies_};
-      Try(shape);
-      shape.sums_in_pieces = true;
-      Try(shape);
+      for (PlanRoute route : routes) {
+        for (bool in_pieces : {false, true}) {
+          Try({.order = order,
+               .route = route,
+               .parts = parts,
+               .sums_in_pieces = in_pieces,
+               .exchanges = !copies_});
+        }
+      }
     }
   }
 

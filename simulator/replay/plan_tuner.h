@@ -17,13 +17,12 @@ struct OverlapTuning {
   double time_us = 0;  // 0: there is no plan
 };
 
-// The `most` fastest of the direct shapes with this order, fastest first: of 1,
-// 2, 4 or 8 parts, sums apart or in pieces; groups none, of equal sizes, or
-// those of plan_groups.h at the costs of these; by copies where copy engines
-// reach all devices, else by messages, with several SM margins. Their plans are
-// proven. None is
-// pulled: GPUs do not carry those out (copy_plan.h). `operands`, distributed
-// over the mesh of `costs`, are the overlap's.
+// The `most` fastest of the direct shapes and rings with this order, fastest
+// first: of 1, 2, 4 or 8 parts, sums apart or in pieces; groups none, of equal
+// sizes, or those of plan_groups.h at the costs of these; by copies where copy
+// engines reach all devices, else by messages, with several SM margins. Their
+// plans are proven. None is pulled: GPUs do not carry those out (copy_plan.h).
+// `operands`, distributed over the mesh of `costs`, are the overlap's.
 std::vector<OverlapTuning> FastestOverlaps(const Body& body,
                                            absl::Span<const Type> operands,
                                            PlanOrder order,
