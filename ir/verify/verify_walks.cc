@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/ops/attention_places.h"
+#include "ir/printer.h"
 #include "ir/support/status.h"
 #include "ir/verify/different_values.h"
 #include "ir/verify/verify_rules.h"
