@@ -7,6 +7,8 @@
 
 #include "ir/copy_engine.h"
 #include "ir/identical_ops.h"
+#include "ir/overlap.h"
+#include "ir/plans/fused_reduction.h"
 #include "ir/support/status.h"
 #include "simulator/cost/collective_cost.h"
 #include "simulator/cost/cost_model.h"
@@ -72,11 +74,25 @@ struct Connections {
 // By communicator and number of CTAs.
 using Communicators = std::map<std::pair<int, int64_t>, Connections>;
 
+// Returns whether the library carries the chunks of an overlap.
+bool ExchangesMessages(const Op& op) {
+  return IsOverlap(*op.def) && !IsOneKernel(op.attrs) &&
+         !AsksForCopyEngine(op.attrs);
+}
+
 Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
   Dependencies dependencies(program);
   Communicators communicators;
+  std::map<AxisList, int> of_plans;  // by axes, negative: no collective's
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
+    if (ExchangesMessages(op)) {
+      AxisList axes = AxesOf(*BodyOf(op.attrs));
+      int next = -1 - static_cast<int>(of_plans.size());
+      int id = of_plans.try_emplace(axes, next).first->second;
+      communicators[{id, SmMargin(op.attrs)}].peers =
+          SpanOf(program.mesh, axes, machine.gpus_per_host).ranks - 1;
+    }
     if (!op.is_collective() || UsesCopyEngine(program, op, machine)) continue;
     Connections& connections =
         communicators[{dependencies.CommunicatorOf(static_cast<int>(i)),

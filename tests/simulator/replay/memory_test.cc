@@ -224,6 +224,22 @@ TEST(Memory, CommunicatorsConnectWhatTheirCollectivesUse) {
       1 + 2 + 4 + 10 + 3 * 40000);
 }
 
+// Messages of chunk plans have a communicator of their own, of as many CTAs as
+// pieces leave SMs.
+TEST(Memory, PlansWithExchangesHaveACommunicator) {
+  constexpr std::string_view kOverlap = R"(  %r = overlap(%y) {{
+    %1 = all_gather(%0) {{dim=0, axes=tp}} : f32[400, 4]
+    %2 = relu(%1) : f32[400, 4]
+    return %2
+  }} {{{}}} : f32[400, 4])";
+  auto mib = [&](std::string_view attrs) {
+    return LibraryMib(", transport=copy_engine", fmt::format(kOverlap, attrs));
+  };
+  constexpr int64_t kPeers = 3 * 40000;
+  EXPECT_EQ(mib("transport=library"), 1 + 2 + 4 + 10 + kPeers);
+  EXPECT_EQ(mib("transport=copy_engine"), 1);
+}
+
 int64_t WorkspaceOf(std::string_view body) {
   Machine machine = TestMachine();
   machine.gpu.library_mib.workspace = 1;
