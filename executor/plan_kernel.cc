@@ -247,7 +247,7 @@ class PlanKernel : public Kernel {
         exchanges_.Incoming(self_, step.count);
     MessagePacking packing = MessagePackingOf(plan_, step, incoming);
     auto bytes = [&](const PlanRegion& region) {
-      return region.box.elements() * ElementBytes(region);
+      return BytesOf(plan_, region);
     };
     ExchangeCall call{.number = step.count};
     for (size_t i = 0; i < step.reads.size(); ++i) {

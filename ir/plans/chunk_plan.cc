@@ -121,6 +121,10 @@ int64_t BytesOf(const ChunkPlan& plan, const PlanBuffer& buffer) {
   return buffer.box.elements() * SizeOf(plan.types[buffer.value].dtype);
 }
 
+int64_t BytesOf(const ChunkPlan& plan, const PlanRegion& region) {
+  return region.box.elements() * SizeOf(plan.dtype(region));
+}
+
 std::vector<int> SameValues(const Body& body) {
   std::vector<int> same(body.num_values());
   std::iota(same.begin(), same.end(), 0);

@@ -153,6 +153,7 @@ struct ChunkPlan {
 // The part of a value that a rank holds, `type` being over the group's axis.
 Box BoxOf(const Type& type, int rank, int ranks);
 int64_t BytesOf(const ChunkPlan& plan, const PlanBuffer& buffer);
+int64_t BytesOf(const ChunkPlan& plan, const PlanRegion& region);
 
 // For each value of the body the first of those that are globally the same:
 // collectives change where a value is, not what it is.

@@ -63,6 +63,10 @@ void SetPlan(PlanRef plan, AttrMap* attrs) {
   attrs->Set("plan", std::move(plan));
 }
 
+bool ExchangesMessages(const OpDef& def, const AttrMap& attrs) {
+  return IsOverlap(def) && !AsksForCopyEngine(attrs);
+}
+
 bool HasOwnPlan(const AttrMap& attrs) {
   return attrs.Get<PlanRef>("plan").get() != nullptr;
 }

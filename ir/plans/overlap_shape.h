@@ -16,6 +16,9 @@ PlanShape PlanShapeOf(const AttrMap& attrs);
 void SetPlanShape(const PlanShape& shape, AttrMap* attrs);
 // Sets a plan, in the place of all choices.
 void SetPlan(PlanRef plan, AttrMap* attrs);
+// Returns whether an op is an overlap whose chunks a library carries, in
+// exchanges (ir/plans/plan_exchanges.h).
+bool ExchangesMessages(const OpDef& def, const AttrMap& attrs);
 // Returns whether the plan is written out.
 bool HasOwnPlan(const AttrMap& attrs);
 // The definitions of these attributes, defaults being PlanShape's and no plan.

@@ -31,10 +31,6 @@ int64_t RowStride(const Box& box, const Box& held) {
   return IsContiguous(rows(box), rows(held)) ? held.size[last] : 0;
 }
 
-int64_t RegionBytes(const ChunkPlan& plan, const PlanRegion& region) {
-  return region.box.elements() * SizeOf(plan.dtype(region));
-}
-
 }  // namespace
 
 StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
@@ -43,7 +39,7 @@ StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
   bool is_piece = step.kind == PlanStep::kPiece;
   if (!is_piece && step.kind != PlanStep::kSum) return packing;
   auto bytes_of = [&](const PlanRegion& region) {
-    return RegionBytes(plan, region);
+    return BytesOf(plan, region);
   };
   auto is_aligned = [&](const PlanRegion& region) {
     int64_t begin = FirstElement(region.box, plan.buffer(region).box) *
@@ -83,7 +79,7 @@ MessagePacking MessagePackingOf(
   MessagePacking packing;
   auto place = [&](const PlanRegion& region) -> int64_t {
     if (IsContiguous(region.box, plan.buffer(region).box)) return -1;
-    int64_t bytes = RegionBytes(plan, region);
+    int64_t bytes = BytesOf(plan, region);
     packing.copies.push_back(bytes);
     int64_t at = packing.workspace_bytes;
     packing.workspace_bytes += RoundUp(bytes, kWorkspaceAlignment);

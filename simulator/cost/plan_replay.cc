@@ -8,14 +8,12 @@
 #include "ir/plans/plan_exchanges.h"
 #include "ir/plans/plan_packing.h"
 #include "simulator/cost/collective_cost.h"
+#include "simulator/cost/sharing.h"
 
 namespace asyra {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// The share of the SMs of a kernel with a margin that slows collectives, as in
-// simulator/cost/sharing.cc.
-constexpr double kBesideMargin = 0.5;
 
 // A queue of a rank.
 struct Queue {
@@ -163,8 +161,7 @@ class PlanReplay {
       const PlanStep& step = StepOf(*queue);
       for (size_t i = 0; i < step.reads.size(); ++i) {
         const PlanRegion &read = step.reads[i], &write = step.writes[i];
-        auto bytes = static_cast<double>(read.box.elements() *
-                                         SizeOf(plan_.dtype(read)));
+        auto bytes = static_cast<double>(BytesOf(plan_, read));
         out[read.rank] += bytes;
         in[write.rank] += bytes;
         shifts.insert((write.rank - read.rank + plan_.ranks) % plan_.ranks);
@@ -191,7 +188,7 @@ class PlanReplay {
   // Returns the speed at which a step's fixed time passes.
   double SpeedOf(const Queue& queue) const {
     if (StepOf(queue).kind != PlanStep::kExchange) return 1;
-    double filled = kBesideMargin * SmsInUse(queue.rank);
+    double filled = kNotWaiting * SmsInUse(queue.rank);
     return 1 - filled * (1 - queue.beside_compute);
   }
 
@@ -223,8 +220,7 @@ class PlanReplay {
       queue->fixed_us = kCopyFlagUs;
       return;
     }
-    auto bytes = static_cast<double>(step.write.box.elements() *
-                                     SizeOf(plan_.dtype(step.write)));
+    auto bytes = static_cast<double>(BytesOf(plan_, step.write));
     if (step.kind == PlanStep::kPiece || step.kind == PlanStep::kSum) {
       // All parts of a sum are read once, the sum is written.
       Compute(

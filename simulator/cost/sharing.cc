@@ -14,10 +14,6 @@ namespace {
 // an H100, which took 1.70 times as long; whole waves give 2, proportion gives
 // 1.22.
 constexpr double kWaveShare = 0.6;
-// The part of a collective's slowdown next to matmuls that is not the wait for
-// its first CTA slots: fitted to gathers with 4 to 16 CTAs next to matmuls with
-// an SM margin, on two H200.
-constexpr double kNotWaiting = 0.5;
 constexpr double kRounding = 1e-9;
 
 // An active op: what it uses at full speed, the SMs it shares with others

@@ -11,6 +11,11 @@
 
 namespace asyra {
 
+// The part of a collective's slowdown next to matmuls that is not the wait for
+// its first CTA slots: fitted to gathers with 4 to 16 CTAs next to matmuls with
+// an SM margin, on two H200.
+inline constexpr double kNotWaiting = 0.5;
+
 // Slowdown of computation on a share of the SMs, in (0, 1]. `waves` are the
 // tiles of a matmul over all SMs (OpCost::waves): they run in whole waves, so
 // that 1.6 waves lose nothing on 0.8 of the SMs, and 2.0 become three. 0 waves:

@@ -8,7 +8,7 @@
 #include "ir/copy_engine.h"
 #include "ir/identical_ops.h"
 #include "ir/overlap.h"
-#include "ir/plans/fused_reduction.h"
+#include "ir/plans/overlap_shape.h"
 #include "ir/support/status.h"
 #include "simulator/cost/collective_cost.h"
 #include "simulator/cost/cost_model.h"
@@ -74,19 +74,13 @@ struct Connections {
 // By communicator and number of CTAs.
 using Communicators = std::map<std::pair<int, int64_t>, Connections>;
 
-// Returns whether the library carries the chunks of an overlap.
-bool ExchangesMessages(const Op& op) {
-  return IsOverlap(*op.def) && !IsOneKernel(op.attrs) &&
-         !AsksForCopyEngine(op.attrs);
-}
-
 Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
   Dependencies dependencies(program);
   Communicators communicators;
   std::map<AxisList, int> of_plans;  // by axes, negative: no collective's
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (ExchangesMessages(op)) {
+    if (ExchangesMessages(*op.def, op.attrs)) {
       AxisList axes = AxesOf(*BodyOf(op.attrs));
       int next = -1 - static_cast<int>(of_plans.size());
       int id = of_plans.try_emplace(axes, next).first->second;

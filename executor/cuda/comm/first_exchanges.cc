@@ -13,7 +13,7 @@ absl::StatusOr<std::shared_ptr<FirstExchanges>> FirstExchanges::Create(
   PlanExchanges exchanges(use.plan);
   int64_t largest = 0;
   auto bytes_of = [&](const PlanRegion& region) {
-    int64_t bytes = region.box.elements() * SizeOf(use.plan.dtype(region));
+    int64_t bytes = BytesOf(use.plan, region);
     largest = std::max(largest, bytes);
     return bytes;
   };

@@ -145,6 +145,7 @@ class WalkHolder {
 }  // namespace
 
 bool HoldWalks(Program& program) {
+  if (!absl::c_any_of(program.ops, HasKeyShard)) return false;
   WalkHolder holder(program);
   if (!holder.Hold()) return false;
   program.ops = holder.Ordered();

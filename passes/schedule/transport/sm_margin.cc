@@ -6,7 +6,7 @@
 #include "ir/copy_engine.h"
 #include "ir/gpu/copy_engine_reach.h"
 #include "ir/happens_before.h"
-#include "ir/overlap.h"
+#include "ir/plans/overlap_shape.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -27,11 +27,6 @@ bool IsOfTheLibrary(const Program& program, const Op& op) {
   return op.is_collective() &&
          !(AsksForCopyEngine(op.attrs) &&
            CopyEnginesCanCarry(OpUse(program, op), program.mesh));
-}
-
-// Returns whether exchanges of the op itself hold the margin of its pieces.
-bool ExchangesBesidePieces(const Op& op) {
-  return IsOverlap(*op.def) && !AsksForCopyEngine(op.attrs);
 }
 
 }  // namespace
@@ -80,7 +75,10 @@ bool KeepSmMarginBesideCollectives(Program& program) {
   HappensBefore order(program, def_use);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     Op& op = program.ops[i];
-    if (SmMargin(op.attrs) == 0 || ExchangesBesidePieces(op)) continue;
+    // Exchanges of the op itself hold the margin of its pieces.
+    if (SmMargin(op.attrs) == 0 || ExchangesMessages(*op.def, op.attrs)) {
+      continue;
+    }
     int at = static_cast<int>(i);
     bool beside = absl::c_any_of(collectives, [&](int collective) {
       return !order.Finished(collective, at) && !order.Finished(at, collective);
