@@ -108,9 +108,11 @@ class PlanKernel : public Kernel {
     ASYRA_ASSIGN_OR_RETURN(link_, world_.LinkPlan({plan_, members_, self_,
                                                    label(), use_.sm_margin()}));
     ASYRA_RETURN_IF_ERROR(link_->Connect(std::move(buffers)));
-    for (size_t i = 0; i < steps().size(); ++i) {
+    for (size_t i = 0, count = 1; i < steps().size(); i += count) {
+      count = StepsIssuedWith(i);
       size_t first = runs_.size();
-      ASYRA_RETURN_IF_ERROR(BindStep(steps()[i]));
+      ASYRA_RETURN_IF_ERROR(
+          BindSteps(absl::MakeConstSpan(steps()).subspan(i, count)));
       if (records_) RecordRuns(first, static_cast<int>(i));
     }
     return absl::OkStatus();
@@ -170,6 +172,12 @@ class PlanKernel : public Kernel {
   };
 
   const std::vector<PlanStep>& steps() const { return plan_.steps[self_]; }
+  // Returns how many steps are issued as one from this one on.
+  size_t StepsIssuedWith(size_t step) const {
+    size_t end = step + 1;
+    while (end < steps().size() && JoinsStepBefore(plan_, self_, end)) ++end;
+    return end - step;
+  }
   static bool Computes(const PlanStep& step) {
     return step.kind == PlanStep::kPiece || step.kind == PlanStep::kSum;
   }
@@ -276,14 +284,16 @@ class PlanKernel : public Kernel {
     return absl::OkStatus();
   }
 
-  absl::Status BindStep(const PlanStep& step) {
+  // Several are posts, or waits.
+  absl::Status BindSteps(absl::Span<const PlanStep> of_one) {
+    const PlanStep& step = of_one[0];
     if (Computes(step)) return BindComputation(step);
     if (step.kind == PlanStep::kExchange) return BindExchange(step);
     std::unique_ptr<PlanAction> action;
     if (step.kind == PlanStep::kPost) {
-      ASYRA_ASSIGN_OR_RETURN(action, link_->Post(step.signal));
+      ASYRA_ASSIGN_OR_RETURN(action, link_->Post(of_one));
     } else if (step.kind == PlanStep::kWait) {
-      ASYRA_ASSIGN_OR_RETURN(action, link_->Wait(step.signal, step.count));
+      ASYRA_ASSIGN_OR_RETURN(action, link_->Wait(of_one));
     } else {
       const PlanRegion& read = step.reads[0];
       BoxCopy copy{link_->AddressOf(read.rank, read.buffer),

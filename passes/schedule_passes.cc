@@ -158,6 +158,8 @@ std::vector<PassRecord> SchedulePasses() {
                     "and exchanges, behind what they move", true},
                    {"always", AttrKind::kBool, "also where it gains nothing",
                     false},
+                   {"measured", AttrKind::kBool,
+                    "only where it gains by pieces that were measured", false},
                    {"joined", AttrKind::kBool,
                     "only reductions, several together", false},
                    {"plan", AttrKind::kString,

@@ -41,7 +41,9 @@ N = 8
 # the first ones; it leaves others out.
 TRIED = [("1 part", "order=own_first"), ("2", "parts=2"), ("4", "parts=4"),
          ("8", "parts=8"), ("groups of 2", "groups=[2, 2, 2, 2]"),
-         ("groups of 4", "groups=[4, 4]"), ("ring", "route=ring")]
+         ("groups of 4", "groups=[4, 4]"), ("ring", "route=ring"),
+         ("2 copy queues", "copy_queues=2"),
+         ("3 copy queues", "copy_queues=3")]
 OTHERS = [("same order", "order=same")]
 # Carriers of chunks: a row of the list is a column.
 CARRIERS = [("messages of NCCL", "transport=library, sm_margin=8")]

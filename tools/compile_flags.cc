@@ -88,8 +88,9 @@ constexpr std::pair<const char*, const char*> kGroups[] = {
     {"Machine",
      "--machine --ranks-as --nodes --graph --set --memory-gib --capacity"},
     {"Schedule",
-     "--search-steps --tiles --tile-dim --scheduler --overlap --bucket --join "
-     "--fuse --phases --epilogues --reduce-scatter --over-hosts"},
+     "--search-steps --tiles --tile-dim --scheduler --overlap --no-overlap "
+     "--bucket --join --fuse --phases --epilogues --reduce-scatter "
+     "--over-hosts"},
     {"Passes",
      "--passes --print-after --print-changed --dump-dir --simulate-each"},
 };
@@ -221,9 +222,14 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
       ->capture_default_str();
   app.add_flag("--bucket,!--no-bucket", flags->bucket,
                "merges tiles and joins collectives where that pays");
-  app.add_flag("--overlap", flags->overlap,
-               "tries collectives and what computes beside them as one op, in "
-               "pieces that hide each other");
+  CLI::Option* overlap = app.add_flag(
+      "--overlap", flags->overlap,
+      "tries collectives and what computes beside them as one op, in pieces "
+      "that hide each other, wherever estimates say that it gains; without the "
+      "flag, where the machine's table has the pieces, and wherever steps are "
+      "measured (--gate)");
+  app.add_flag("--no-overlap", flags->no_overlap, "tries none of that")
+      ->excludes(overlap);
   app.add_flag("--join,!--no-join", flags->join,
                "joins small collectives, with --bucket");
   app.add_option("--phases", flags->phases,
@@ -429,7 +435,12 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   } else if (flags.phases == kPhasesInterleaved) {
     options.schedule.closed.push_back("separate_phases");
   }
-  if (flags.overlap) options.schedule.opened = {"form_overlaps"};
+  // A gate measures what is found.
+  if (flags.no_overlap) {
+    options.schedule.closed.push_back("form_overlaps");
+  } else if (flags.overlap || flags.runners_up > 0) {
+    options.schedule.opened = {"form_overlaps"};
+  }
   options.schedule.search_steps = flags.search_steps;
   options.schedule.runners_up = static_cast<size_t>(flags.runners_up);
   if (flags.capacity_gib >= 0) {

@@ -49,6 +49,7 @@ struct CompileFlags {
   std::string tile_dim = "auto", scheduler = "auto";
   bool bucket = true;
   bool overlap = false;
+  bool no_overlap = false;
   bool join = true;
   std::string phases = "auto";  // or kPhasesInterleaved, kPhasesApart
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)

@@ -141,8 +141,9 @@ constexpr std::string_view kOfSharding =
     "--shard --propagate --tp-strategy --ep-strategy --stripes --dtype "
     "--padding";
 constexpr std::string_view kOfScheduling =
-    "--tiles --tile-dim --scheduler --bucket --overlap --join --phases --fuse "
-    "--epilogues --reduce-scatter --over-hosts --key-walk --head-parts "
+    "--tiles --tile-dim --scheduler --bucket --overlap --no-overlap --join "
+    "--phases --fuse --epilogues --reduce-scatter --over-hosts --key-walk "
+    "--head-parts "
     "--search-steps";
 constexpr std::string_view kOfGlobal = "--expert-capacity";
 constexpr Rule kRules[] = {
@@ -157,7 +158,7 @@ constexpr Rule kRules[] = {
     {"--tp-strategy --ep-strategy --stripes --zero --whole-params",
      WithPropagate},
     {"--shard --propagate --reduce-scatter --over-hosts --key-walk "
-     "--head-parts --overlap "
+     "--head-parts --overlap --no-overlap "
      "--join "
      "--ranks-as --nodes",
      OnOneDevice},
@@ -169,7 +170,7 @@ constexpr Rule kRules[] = {
     {"--tile-dim", WithOneTile},
     {"--join", WithoutBucket},
     {"--epilogues", WithoutFuse},
-    {"--bucket --join --overlap", WithoutSearch},
+    {"--bucket --join --overlap --no-overlap", WithoutSearch},
     {"--search-steps", WithoutSteps},
     {"--whole-params", WithOtherType},
     {"--set", ReplacedEdit},

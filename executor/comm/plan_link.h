@@ -81,10 +81,10 @@ class PlanLink {
   using Action = absl::StatusOr<std::unique_ptr<PlanAction>>;
   virtual Action Copy(const BoxCopy& copy, bool reaches) = 0;
   virtual Action Sum(const DenseSum& sum) = 0;
-  // `signal` of the plan. Counts go on from one step of the program to the
-  // next.
-  virtual Action Post(int signal) = 0;
-  virtual Action Wait(int signal, int count) = 0;
+  // Posts, or waits, of the plan that are issued as one (JoinsStepBefore).
+  // Counts go on from one step of the program to the next.
+  virtual Action Post(absl::Span<const PlanStep> posts) = 0;
+  virtual Action Wait(absl::Span<const PlanStep> waits) = 0;
   // Called by all ranks that have a part in it, in the order of its numbers.
   virtual Action Exchange(const ExchangeCall& call) = 0;
 };

@@ -81,43 +81,48 @@ class SumAction : public CpuAction {
 
 class PostAction : public CpuAction {
  public:
-  PostAction(Counter& signal, Jitter jitter)
-      : signal_(signal), jitter_(jitter) {}
+  PostAction(std::vector<Counter*> signals, Jitter jitter)
+      : signals_(std::move(signals)), jitter_(jitter) {}
 
  private:
   absl::Status Run() override {
-    jitter_.Sleep();
-    signal_.Add();
+    for (Counter* signal : signals_) {
+      jitter_.Sleep();
+      signal->Add();
+    }
     return absl::OkStatus();
   }
 
-  Counter& signal_;
+  std::vector<Counter*> signals_;
   Jitter jitter_;
+};
+
+// A count of a signal, which the rank `from` posts `a_step` times in each step.
+struct AwaitedCount {
+  Counter& signal;
+  uint32_t target;  // in the next step
+  uint32_t a_step;
+  int64_t from;
 };
 
 class WaitAction : public CpuAction {
  public:
-  // `from` is the rank that posts it, `a_step` times in each step.
-  WaitAction(const PlanContext& context, Counter& signal, uint32_t count,
-             uint32_t a_step, int64_t from)
-      : context_(context),
-        signal_(signal),
-        target_(count),
-        a_step_(a_step),
-        from_(from) {}
+  WaitAction(const PlanContext& context, std::vector<AwaitedCount> counts)
+      : context_(context), counts_(std::move(counts)) {}
 
  private:
   absl::Status Run() override {
-    uint32_t target = target_;
-    target_ += a_step_;
-    return AwaitCounter(context_, signal_, target, from_);
+    for (AwaitedCount& count : counts_) {
+      uint32_t target = count.target;
+      count.target += count.a_step;
+      ASYRA_RETURN_IF_ERROR(
+          AwaitCounter(context_, count.signal, target, count.from));
+    }
+    return absl::OkStatus();
   }
 
   const PlanContext& context_;
-  Counter& signal_;
-  uint32_t target_;  // in the next step
-  const uint32_t a_step_;
-  const int64_t from_;
+  std::vector<AwaitedCount> counts_;
 };
 
 class ThreadPlan : public PlanLink {
@@ -156,13 +161,21 @@ class ThreadPlan : public PlanLink {
   Action Sum(const DenseSum& sum) override {
     return std::make_unique<SumAction>(sum);
   }
-  Action Post(int signal) override {
-    return std::make_unique<PostAction>(board_->signals[signal], MakeJitter());
+  Action Post(absl::Span<const PlanStep> posts) override {
+    std::vector<Counter*> signals;
+    for (const PlanStep& post : posts) {
+      signals.push_back(&board_->signals[post.signal]);
+    }
+    return std::make_unique<PostAction>(std::move(signals), MakeJitter());
   }
-  Action Wait(int signal, int count) override {
-    return std::make_unique<WaitAction>(context_, board_->signals[signal],
-                                        count, posts_[signal],
-                                        members_[signals_[signal].from_rank]);
+  Action Wait(absl::Span<const PlanStep> waits) override {
+    std::vector<AwaitedCount> counts;
+    for (const PlanStep& wait : waits) {
+      counts.push_back({board_->signals[wait.signal],
+                        static_cast<uint32_t>(wait.count), posts_[wait.signal],
+                        members_[signals_[wait.signal].from_rank]});
+    }
+    return std::make_unique<WaitAction>(context_, std::move(counts));
   }
   Action Exchange(const ExchangeCall& call) override {
     return MakeThreadExchange(context_, board_->seats[call.number - 1], self_,

@@ -136,6 +136,20 @@ std::vector<int> SameValues(const Body& body) {
   return same;
 }
 
+bool JoinsStepBefore(const ChunkPlan& plan, int rank, size_t step) {
+  if (step == 0) return false;
+  const PlanStep& it = plan.steps[rank][step];
+  const PlanStep& before = plan.steps[rank][step - 1];
+  auto signals = [&](const PlanStep& one) {
+    if (one.kind != PlanStep::kPost && one.kind != PlanStep::kWait)
+      return false;
+    const PlanSignal& signal = plan.signals[one.signal];
+    return signal.from_rank != signal.to_rank;
+  };
+  return signals(it) && signals(before) && it.kind == before.kind &&
+         it.queue == before.queue;
+}
+
 bool AddsToResult(const ChunkPlan& plan, const PlanStep& step) {
   return step.kind == PlanStep::kPiece && step.op >= 0 &&
          step.op < static_cast<int>(plan.body.ops.size()) &&

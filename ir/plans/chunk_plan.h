@@ -162,6 +162,10 @@ std::vector<int> SameValues(const Body& body);
 // Returns whether a piece adds a box to what its op computes.
 bool AddsToResult(const ChunkPlan& plan, const PlanStep& step);
 
+// Returns whether a step is issued as one with the step before it: posts to
+// other ranks, or waits for them, that follow on one queue.
+bool JoinsStepBefore(const ChunkPlan& plan, int rank, size_t step);
+
 // The call that a piece computes, over the types of its boxes: its op, or a
 // fusion of the op and an add.
 class PieceCall {

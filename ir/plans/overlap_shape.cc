@@ -43,6 +43,7 @@ PlanShape PlanShapeOf(const AttrMap& attrs) {
   shape.groups = attrs.Get<Ints>("groups");
   shape.inner = attrs.Int("inner");
   shape.sums_in_pieces = attrs.Bool("sums_in_pieces");
+  shape.copy_queues = attrs.Int("copy_queues");
   shape.exchanges = !AsksForCopyEngine(attrs);
   return shape;
 }
@@ -54,6 +55,7 @@ void SetPlanShape(const PlanShape& shape, AttrMap* attrs) {
   attrs->Set("groups", Ints(shape.groups.begin(), shape.groups.end()));
   attrs->Set("inner", shape.inner);
   attrs->Set("sums_in_pieces", shape.sums_in_pieces);
+  attrs->Set("copy_queues", shape.copy_queues);
   AskForCopyEngine(!shape.exchanges, attrs);
   attrs->Set("plan", PlanRef());
 }
@@ -93,6 +95,9 @@ std::vector<AttrDef> PlanShapeAttrs() {
        "whether matmuls of a rank's own shard add what others computed of it, "
        "instead of a step behind them",
        false},
+      {"copy_queues", AttrKind::kInt,
+       "queues of a rank that copies go through, at most: one for each peer",
+       int64_t{1}},
       WordAttr(
           "transport",
           "what carries chunks: copies of copy engines, or messages of the "
@@ -105,7 +110,7 @@ std::vector<AttrDef> PlanShapeAttrs() {
                kForms),
       {"plan", AttrKind::kPlan,
        "the steps of each rank, in the place of order, parts, groups, route, "
-       "inner and sums_in_pieces",
+       "inner, sums_in_pieces and copy_queues",
        PlanRef()},
   };
 }

@@ -63,7 +63,7 @@ int PlanBuilder::CopyQueues() const {
   if (shape_.exchanges) return 1;
   if (shape_.route == PlanRoute::kRing) return 1;
   if (shape_.route == PlanRoute::kTwoLevels) return 2;
-  return std::min(shape_.copy_queues, ranks() - 1);
+  return static_cast<int>(std::min<int64_t>(shape_.copy_queues, ranks() - 1));
 }
 
 void PlanBuilder::MakeBuffers(int rank) {

@@ -47,7 +47,7 @@ struct PlanShape {
   bool sums_in_pieces = false;
   // Copy queues of a rank, at most. On one, what is needed first has the link
   // for itself.
-  int copy_queues = 1;
+  int64_t copy_queues = 1;
   // Chunks go directly, as messages of a library (ir/plans/plan_exchanges.h)
   // instead of copies: all that ranks compute at a time in one exchange.
   bool exchanges = false;

@@ -118,6 +118,7 @@ std::optional<CandidatePlan> Without(const Decision& decision,
     if (is_in && setting.name.size() > name.size()) name = setting.name;
   }
   without.name.erase(without.name.find(name), name.size());
+  if (decision.least_gain > 0) without.least_gain = 0;
   return without;
 }
 
@@ -187,6 +188,15 @@ void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,
   candidate->plan.rule = candidate->found.rule;
 }
 
+bool Candidate::BetterThan(const Candidate& other) const {
+  auto merit = [](const Candidate& candidate) {
+    Merit its = candidate.found;
+    its.makespan_us /= 1 - candidate.plan.least_gain;
+    return its;
+  };
+  return merit(*this).BetterThan(merit(other));
+}
+
 absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
                             const Setting& setting,
                             const OrderSearchOptions& search,
@@ -206,6 +216,7 @@ absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
   }
   CandidatePlan& plan = candidate->plan;
   plan.name += setting.name;
+  plan.least_gain = std::max(plan.least_gain, decision.least_gain);
   (decision.moves_ops ? plan.structure : plan.attributes)
       .push_back(setting.pass);
   // Classes depend on streams: the old ones are invalid here.

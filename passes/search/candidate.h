@@ -33,6 +33,9 @@ struct CandidatePlan {
   bool joined = false;  // some small collectives are
   bool extra = false;   // by a decision that is_extra
   bool displaces() const { return !joined && !extra; }
+  // The share of its time by which the candidate has to be faster than others
+  // (Decision::least_gain).
+  double least_gain = 0;
   std::string scheduler;  // empty: the best order found
   OrderRule rule;         // tried first by the search
 };
@@ -60,6 +63,9 @@ struct Candidate {
   // The part of the capacity for what the program does not show: values of
   // layers that were cut (shorten.h).
   int64_t cut_bytes = 0;
+
+  // Returns whether this is better (Merit), and faster by what the plans ask.
+  bool BetterThan(const Candidate& other) const;
 };
 
 // Returns what the candidate leaves of a device's capacity; 0, no limit, stays

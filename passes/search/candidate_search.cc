@@ -7,7 +7,9 @@
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "passes/train/step_phase.h"
+#include "simulator/replay/bound.h"
 #include "simulator/replay/library_memory.h"
+#include "simulator/replay/replay.h"
 
 namespace asyra {
 namespace {
@@ -56,13 +58,21 @@ std::vector<const Candidate*> BasesOf(
   return bases;
 }
 
+// Returns whether a candidate can become faster by this share where nothing is
+// waited for: then the busiest stream or link takes all the time.
+bool CanGain(const Candidate& candidate, double share, const CostModel& costs) {
+  CostedProgram costed(candidate.program, costs);
+  LowerBounds bounds = LowerBoundsOf(candidate.program, costed.op_costs(),
+                                     costed.dependencies(), true);
+  return bounds.load_us < (1 - share) * candidate.found.makespan_us;
+}
+
 }  // namespace
 
 void SortCandidates(std::vector<Candidate>* candidates) {
-  std::stable_sort(candidates->begin(), candidates->end(),
-                   [](const Candidate& a, const Candidate& b) {
-                     return a.found.BetterThan(b.found);
-                   });
+  std::stable_sort(
+      candidates->begin(), candidates->end(),
+      [](const Candidate& a, const Candidate& b) { return a.BetterThan(b); });
 }
 
 int64_t CandidateSearch::ValueBytesOf(const Candidate& candidate) const {
@@ -71,9 +81,10 @@ int64_t CandidateSearch::ValueBytesOf(const Candidate& candidate) const {
 }
 
 bool CandidateSearch::IsOpen(const Decision& decision) const {
+  bool opened = absl::c_linear_search(options_.opened, decision.pass);
   return !absl::c_linear_search(options_.closed, decision.pass) &&
-         (!decision.on_request ||
-          absl::c_linear_search(options_.opened, decision.pass)) &&
+         (decision.when == Decision::kAlways ||
+          opened == (decision.when == Decision::kOpened)) &&
          (decision.is_for == nullptr ||
           decision.is_for(program_, context_.costs->machine()));
 }
@@ -301,6 +312,16 @@ absl::Status CandidateSearch::TryExtra(const Decision& decision,
   if (options_.tiles <= 1) {
     ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Untiled());
     bases.push_back(std::move(untiled));
+  }
+  const Candidate* best = bases.empty() ? nullptr : &bases[0];
+  for (const Candidate& candidate : *candidates) {
+    if (best == nullptr || candidate.BetterThan(*best)) best = &candidate;
+  }
+  if (best != nullptr && decision.least_gain > 0 &&
+      !CanGain(*best, decision.least_gain, *context_.costs)) {
+    return absl::OkStatus();
+  }
+  if (!bases.empty()) {
     ASYRA_RETURN_IF_ERROR(AddTried(decision, &bases, steps, candidates));
   }
   SortCandidates(candidates);

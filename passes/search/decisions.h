@@ -57,9 +57,15 @@ struct Decision {
   // True if it is tried on the candidate without tiles too, in addition to
   // everything else.
   bool is_extra = false;
-  // True if it is tried only when the options open it
-  // (ScheduleOptions::opened).
-  bool on_request = false;
+  enum When : uint8_t {
+    kAlways,
+    kUnlessOpened,  // by the options (ScheduleOptions::opened)
+    kOpened,
+  };
+  When when = kAlways;
+  // The share of the time by which a result must be faster than others: what
+  // estimates of it err.
+  double least_gain = 0;
 };
 
 // Returns the decisions in the order in which they are tried.

@@ -310,12 +310,12 @@ class Scheduler {
     if (std::exchange(whole.considered, true)) return absl::OkStatus();
     ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&whole));
     if (!whole.fits()) return absl::OkStatus();
-    if (best_ >= 0 &&
-        issued.simulated.makespan_us >= result_.optimized.makespan_us) {
-      return absl::OkStatus();
-    }
     const Candidate& candidate = whole.candidate;
+    double merit_us =
+        issued.simulated.makespan_us / (1 - candidate.plan.least_gain);
+    if (best_ >= 0 && merit_us >= result_.MeritUs()) return absl::OkStatus();
     best_ = index;
+    result_.least_gain = candidate.plan.least_gain;
     result_.program = std::move(issued.program);
     result_.optimized = std::move(issued.simulated);
     result_.tiles = candidate.plan.tiles;

@@ -29,6 +29,9 @@ struct ScheduleResult {
   Program program;     // stage scheduled
   SimResult baseline;  // of the local program: collectives block
   SimResult optimized;
+  double least_gain = 0;  // of the plan (CandidatePlan)
+  // The time by which others are compared with it.
+  double MeritUs() const { return optimized.makespan_us / (1 - least_gain); }
   int tiles = 1;
   std::string scheduler;     // that ordered it: "search", "segrr", "serial"
   int steps = 0;             // orders simulated

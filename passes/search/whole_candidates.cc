@@ -26,7 +26,7 @@ WholeCandidate* WholeCandidates::Best(bool joined) {
     const Candidate& candidate = whole.candidate;
     if (!candidate.plan.early || !Asked(candidate)) continue;
     if (!joined && !candidate.plan.displaces()) continue;
-    if (best == nullptr || candidate.found.BetterThan(best->candidate.found)) {
+    if (best == nullptr || candidate.BetterThan(best->candidate)) {
       best = &whole;
     }
   }
@@ -50,7 +50,7 @@ bool WholeCandidates::IsRobust(WholeCandidate* whole) {
 
 void WholeCandidates::SortBest(std::vector<int>* ranked) const {
   absl::c_stable_sort(*ranked, [&](int a, int b) {
-    return all_[a].candidate.found.BetterThan(all_[b].candidate.found);
+    return all_[a].candidate.BetterThan(all_[b].candidate);
   });
 }
 
@@ -178,7 +178,7 @@ std::vector<ScheduleChoice> WholeCandidates::Choices(int chosen) const {
     const Candidate& candidate = all_[i].candidate;
     auto [at, is_new] = told.emplace(candidate.plan.name, i);
     if (is_new || at->second == chosen) continue;
-    bool better = candidate.found.BetterThan(all_[at->second].candidate.found);
+    bool better = candidate.BetterThan(all_[at->second].candidate);
     if (better || i == chosen) at->second = i;
   }
   std::vector<ScheduleChoice> choices;

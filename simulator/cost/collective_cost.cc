@@ -120,7 +120,8 @@ double CopyLatencyUs(CollectiveKind kind, int64_t ranks) {
   bool twice = kind == CollectiveKind::kAllReduce;
   auto peers =
       kind == CollectiveKind::kShift ? 1 : static_cast<double>(ranks - 1);
-  return (kCopyMeetingUs + kCopyFlagUs * peers) * (twice ? 3 : 2) +
+  double flags = kCopyFlagUs + kCopyMoreFlagUs * (peers - 1);
+  return (kCopyMeetingUs + flags) * (twice ? 3 : 2) +
          kCopyIssueUs * peers * (twice ? 2 : 1);
 }
 

@@ -12,13 +12,16 @@
 namespace asyra {
 
 // Fixed costs of a collective on copy engines: a device barrier, where each
-// rank raises a flag of each peer in turn, and going from the copy to one peer
-// to the next. Fitted, with the rate of h200x*.machine, to 95 gathers and
-// exchanges in graphs on two, four and eight H200.
+// rank raises a flag of each peer, and going from the copy to one peer to the
+// next. Fitted, with the rate of h200x*.machine, to 95 gathers and exchanges in
+// graphs on two, four and eight H200; flags that are raised together, on two.
 inline constexpr double kCopyMeetingUs = 1, kCopyFlagUs = 2.75;
+inline constexpr double kCopyMoreFlagUs = 0.85;  // each but the first
 inline constexpr double kCopyIssueUs = 6;
 // From a flag that is raised until a stream of the other rank has seen it.
 inline constexpr double kCopySignalUs = 4.25;
+// A stream's wait between two kernels for flags that are raised already.
+inline constexpr double kCopyAwaitUs = 4;
 // Both: from a post until it is seen.
 inline constexpr double kCopyPostUs = kCopyFlagUs + kCopySignalUs;
 

@@ -94,6 +94,10 @@ class PlanReplay {
             Finish(&queue);
           } else if (step.kind == PlanStep::kWait) {
             if (SeenAt(step) > now_) break;
+            if (WaitUs(queue) > 0) {
+              Hold(WaitUs(queue), &queue);
+              break;
+            }
             Finish(&queue);
           } else if (step.kind == PlanStep::kExchange) {
             break;
@@ -114,11 +118,7 @@ class PlanReplay {
       if (queues.empty()) break;
       double us = ExchangeUs(queues);
       for (Queue* queue : queues) {
-        queue->running = true;
-        queue->start_us = now_;
-        queue->bytes = 0;
-        queue->fixed_us = us;
-        queue->sms = 0;
+        Hold(us, queue);
         PackMessages(StepOf(*queue), queue);
       }
       ++next_exchange_;
@@ -210,14 +210,30 @@ class PlanReplay {
         now_ + (StaysInRank(signal) ? machine().gpu.kernel_us : kCopySignalUs));
   }
 
-  void Begin(const PlanStep& step, Queue* queue) {
+  bool JoinsBefore(const Queue& queue) const {
+    return JoinsStepBefore(plan_, queue.rank, queue.steps[queue.next]);
+  }
+  // Returns the time of a wait whose signal has been seen, on a queue that
+  // computes: the next kernel begins behind it.
+  double WaitUs(const Queue& queue) const {
+    const PlanStep& wait = StepOf(queue);
+    bool holds = plan_.queues[wait.queue].computes &&
+                 !StaysInRank(wait.signal) && !JoinsBefore(queue);
+    return holds ? kCopyAwaitUs : 0;
+  }
+
+  void Hold(double us, Queue* queue) {
     queue->running = true;
     queue->start_us = now_;
     queue->bytes = 0;
-    queue->fixed_us = 0;
+    queue->fixed_us = us;
     queue->sms = 0;
+  }
+
+  void Begin(const PlanStep& step, Queue* queue) {
+    Hold(0, queue);
     if (step.kind == PlanStep::kPost) {
-      queue->fixed_us = kCopyFlagUs;
+      queue->fixed_us = JoinsBefore(*queue) ? kCopyMoreFlagUs : kCopyFlagUs;
       return;
     }
     auto bytes = static_cast<double>(BytesOf(plan_, step.write));

@@ -18,6 +18,7 @@ constexpr int64_t kParts[] = {1, 2, 4, 8};
 constexpr int kMargins[] = {4, 8, 16};
 // Groups of more chunks are not tried.
 constexpr int64_t kMostChunks = 32;
+constexpr size_t kGrouped = 3;  // shapes whose chunks are grouped, the fastest
 
 class Tuner {
  public:
@@ -39,14 +40,13 @@ class Tuner {
       }
     }
     if (tried_.empty()) return {};
-    OverlapTuning fastest_parts = FastestTried();
-    setting_.sm_margin = fastest_parts.sm_margin;
-    TryGroups(fastest_parts.shape);
+    for (const OverlapTuning& tuned : FastestByPieces(kGrouped)) {
+      setting_.sm_margin = tuned.sm_margin;
+      TryGroups(tuned.shape);
+    }
+    TryQueues(FastestByPieces(1)[0].shape);
     // Proven last: few are chosen.
-    std::stable_sort(tried_.begin(), tried_.end(),
-                     [](const OverlapTuning& a, const OverlapTuning& b) {
-                       return a.time_us < b.time_us;
-                     });
+    SortTried();
     std::vector<OverlapTuning> fastest;
     for (const OverlapTuning& tuned : tried_) {
       if (fastest.size() == most) break;
@@ -89,8 +89,9 @@ class Tuner {
     auto plan = MakePlan(body_, shape);
     if (!plan.ok()) return false;
     PlanTimes times = ReplayPlan(*plan, costs_, setting_);
-    tried_.push_back(
-        {shape, setting_.sm_margin, times.time_us * MeasuredFactor(shape)});
+    tried_.push_back({shape, setting_.sm_margin,
+                      times.time_us * MeasuredFactor(shape), times.time_us,
+                      times.source});
     if (seen == nullptr) return true;
     for (const PlanSpan& span : times.spans) {
       const PlanStep& step = plan->steps[span.rank][span.step];
@@ -122,12 +123,24 @@ class Tuner {
         {call_.def, attrs, call_.operands, call_.results});
   }
 
-  OverlapTuning FastestTried() const {
-    return *std::min_element(
-        tried_.begin(), tried_.end(),
-        [](const OverlapTuning& a, const OverlapTuning& b) {
-          return a.time_us < b.time_us;
-        });
+  // Returns the fastest before corrections by measured plans: the shapes that
+  // are tried are then the same whatever was measured.
+  std::vector<OverlapTuning> FastestByPieces(size_t most) const {
+    std::vector<OverlapTuning> fastest = tried_;
+    std::stable_sort(fastest.begin(), fastest.end(),
+                     [](const OverlapTuning& a, const OverlapTuning& b) {
+                       return a.pieces_us < b.pieces_us;
+                     });
+    fastest.resize(std::min(fastest.size(), most));
+    return fastest;
+  }
+
+  // Fastest first.
+  void SortTried() {
+    std::stable_sort(tried_.begin(), tried_.end(),
+                     [](const OverlapTuning& a, const OverlapTuning& b) {
+                       return a.time_us < b.time_us;
+                     });
   }
 
   // Groups of equal sizes; from their costs, the best of any sizes.
@@ -164,6 +177,17 @@ class Tuner {
     }
     shape.groups = plan.groups;
     Try(shape);
+  }
+
+  // Signals behind the copies of one queue pass beside those of another.
+  void TryQueues(PlanShape shape) {
+    if (!copies_ || shape.route != PlanRoute::kDirect || body_.ranks < 3) {
+      return;
+    }
+    for (int queues : {2, 3}) {
+      shape.copy_queues = queues;
+      Try(shape);
+    }
   }
 
   // Linear between the sizes that are known, which hold 1 and the largest.

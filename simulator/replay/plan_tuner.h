@@ -13,8 +13,11 @@ namespace asyra {
 
 struct OverlapTuning {
   PlanShape shape;
-  int sm_margin = 0;   // SMs that pieces leave to exchanges
-  double time_us = 0;  // 0: there is no plan
+  int sm_margin = 0;     // SMs that pieces leave to exchanges
+  double time_us = 0;    // 0: there is no plan
+  double pieces_us = 0;  // the same, uncorrected by measured plans
+  // The least certain source of what pieces take.
+  OpCost::Source source = OpCost::kFormula;
 };
 
 // The `most` fastest of the direct shapes and rings with this order, fastest

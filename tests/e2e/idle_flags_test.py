@@ -73,6 +73,7 @@ IDLE = {
     "--scheduler": [WITH_PASSES],
     "--bucket": [WITH_PASSES, SERIAL],
     "--overlap": [ON_ONE_DEVICE, SERIAL],
+    "--no-overlap": [ON_ONE_DEVICE, SERIAL],
     "--join": [ON_ONE_DEVICE, SERIAL,
                (["--tp", "2", "--no-bucket"], "with --no-bucket")],
     "--phases": [([], "without --train"), WITH_PASSES],

@@ -49,9 +49,11 @@ class CountingLink : public PlanLink {
         std::move(action), copy.what.elements() * copy.element_bytes, sum_);
   }
   Action Sum(const DenseSum& sum) override { return link_->Sum(sum); }
-  Action Post(int signal) override { return link_->Post(signal); }
-  Action Wait(int signal, int count) override {
-    return link_->Wait(signal, count);
+  Action Post(absl::Span<const PlanStep> posts) override {
+    return link_->Post(posts);
+  }
+  Action Wait(absl::Span<const PlanStep> waits) override {
+    return link_->Wait(waits);
   }
   Action Exchange(const ExchangeCall& call) override {
     return link_->Exchange(call);

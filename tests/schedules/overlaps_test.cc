@@ -62,7 +62,8 @@ TEST_P(Overlapped, ModelsComputeTheSame) {
     ScheduleOptions options{.tiles = tiles, .search_steps = 100};
     options.closed = {"fuse_reductions"};
     Program program = ASYRA_VALUE(Schedule(local, options, context)).program;
-    int formed = ASYRA_VALUE(FormOverlaps(program, {.always = true}, costs));
+    int formed = ASYRA_VALUE(
+        FormOverlaps(program, {.taking = OverlapTaking::kAll}, costs));
     EXPECT_GT(formed, 0);
     ASYRA_CHECK_OK(RunPasses(program, LowerPasses(), context));
     ExpectSame(program, inputs, want, tiles);
@@ -92,8 +93,8 @@ TEST_P(Joined, StepsComputeTheSame) {
   ScheduleOptions options{.tiles = 1, .bucket = false, .search_steps = 100};
   options.closed = {"fuse_reductions"};
   Program program = ASYRA_VALUE(Schedule(local, options, context)).program;
-  int formed = ASYRA_VALUE(
-      FormOverlaps(program, {.always = true, .joined = true}, costs));
+  int formed = ASYRA_VALUE(FormOverlaps(
+      program, {.taking = OverlapTaking::kAll, .joined = true}, costs));
   EXPECT_GE(formed, 4);
   int64_t gradients = 0;
   for (const Op& op : program.ops) {

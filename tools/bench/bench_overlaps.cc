@@ -2,13 +2,16 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "ir/copy_engine.h"
 #include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/plans/overlap_shape.h"
+#include "ir/printer.h"
 #include "ir/support/status.h"
 #include "nlohmann/json.hpp"
 #include "simulator/cost/cost_model.h"
+#include "simulator/cost/plan_cost.h"
 #include "simulator/replay/plan_tuner.h"
 
 namespace asyra {
@@ -19,6 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kTransports[] = {kLibrary, kCopyEngine};
 constexpr int64_t kTiles[] = {2, 4};
 constexpr int64_t kParts[] = {1, 2, 4};
+constexpr int kMessageMargin = 8;  // SMs that pieces leave to messages
 
 // Texts of calls over the mesh (x=ranks).
 class Calls {
@@ -73,20 +77,13 @@ class Calls {
   int n_;
 };
 
-std::string_view NameOf(PlanOrder order) {
-  return order == PlanOrder::kOwnFirst ? "own_first" : "own_last";
-}
-std::string_view NameOf(PlanRoute route) {
-  return route == PlanRoute::kPull ? "pull" : "direct";
-}
-
-std::string AttrsOf(const PlanShape& shape) {
-  std::string text =
-      fmt::format("order={}, parts={}, route={}", NameOf(shape.order),
-                  shape.parts, NameOf(shape.route));
-  if (shape.sums_in_pieces) text += ", sums_in_pieces=true";
-  if (shape.groups.empty()) return text;
-  return text + fmt::format(", groups=[{}]", fmt::join(shape.groups, ", "));
+// Returns the attributes of a plan as text. Defaults are left out.
+std::string AttrsOf(const OverlapTuning& tuned, const Mesh& mesh) {
+  AttrMap attrs;
+  SetPlanShape(tuned.shape, &attrs);
+  if (tuned.sm_margin > 0) attrs.Set("sm_margin", int64_t{tuned.sm_margin});
+  std::string text = AttrsToString(*FindOp("overlap"), attrs, {}, mesh);
+  return text.empty() ? "parts=1" : text.substr(2, text.size() - 3);
 }
 
 class FormsMaker {
@@ -170,34 +167,45 @@ class FormsMaker {
     return absl::OkStatus();
   }
 
+  // The likely shapes: by copies, unless they do not reach the other ranks, and
+  // by messages of the library.
+  std::vector<OverlapTuning> LikelyPlans(PlanOrder own, bool copies) const {
+    std::vector<OverlapTuning> plans;
+    for (int64_t parts : kParts) {
+      plans.push_back(
+          {{.order = own, .parts = parts, .exchanges = true}, kMessageMargin});
+      if (!copies) continue;
+      plans.push_back({{.order = own, .parts = parts}});
+      if (shape_.gathers) continue;
+      plans.push_back({{.order = own, .parts = parts, .sums_in_pieces = true}});
+    }
+    if (!copies) return plans;
+    PlanOrder other = own == PlanOrder::kOwnFirst ? PlanOrder::kOwnLast
+                                                  : PlanOrder::kOwnFirst;
+    plans.push_back({{.order = other, .parts = 2}});
+    return plans;
+  }
+
   absl::Status AddPlans() {
     PlanOrder own = shape_.gathers ? PlanOrder::kOwnFirst : PlanOrder::kOwnLast;
-    PlanOrder other =
-        shape_.gathers ? PlanOrder::kOwnLast : PlanOrder::kOwnFirst;
-    std::vector<PlanShape> shapes;
-    for (int64_t parts : kParts) {
-      shapes.push_back({.order = own, .parts = parts});
-      if (shape_.gathers) continue;
-      shapes.push_back({.order = own, .parts = parts, .sums_in_pieces = true});
-    }
-    shapes.push_back({.order = other, .parts = 2});
     ASYRA_ASSIGN_OR_RETURN(ParsedCall call,
                            ParseCall(calls_.Overlap("parts=1"), mesh_));
-    ASYRA_ASSIGN_OR_RETURN(
-        GroupBody body, GroupBodyOf(*BodyOf(call.attrs), call.operands, mesh_));
-    OverlapTuning tuned =
-        TuneOverlap(*BodyOf(call.attrs), call.operands, own, costs_);
-    if (tuned.time_us > 0 &&
-        std::find(shapes.begin(), shapes.end(), tuned.shape) == shapes.end()) {
-      shapes.push_back(tuned.shape);
-    }
-    for (const PlanShape& shape : shapes) {
+    const Body& body = *BodyOf(call.attrs);
+    ASYRA_ASSIGN_OR_RETURN(GroupBody group,
+                           GroupBodyOf(body, call.operands, mesh_));
+    std::vector<OverlapTuning> plans =
+        LikelyPlans(own, CanCarryPlans(body, costs_));
+    OverlapTuning tuned = TuneOverlap(body, call.operands, own, costs_);
+    if (tuned.time_us > 0) plans.push_back(tuned);
+    absl::flat_hash_set<std::string> names;
+    for (const OverlapTuning& plan : plans) {
       // A few rows do not divide into all parts.
-      if (!CheckPlanShape(body, shape).ok()) continue;
-      std::string attrs = AttrsOf(shape);
+      if (!CheckPlanShape(group, plan.shape).ok()) continue;
+      std::string attrs = AttrsOf(plan, mesh_);
+      if (!names.insert(attrs).second) continue;
       ASYRA_RETURN_IF_ERROR(
           Add(OverlapForm::kPlan, attrs, {{calls_.Overlap(attrs), {}}}));
-      forms_.back().tuned = tuned.time_us > 0 && shape == tuned.shape;
+      forms_.back().tuned = tuned.time_us > 0 && attrs == AttrsOf(tuned, mesh_);
     }
     return absl::OkStatus();
   }

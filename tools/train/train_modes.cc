@@ -44,7 +44,8 @@ constexpr Use kUses[] = {
     {"--device --timeout --tuning", kTrain | kCheck},
     {"--dp --tp --sp --ep --mesh --ranks --shard --propagate --tp-strategy "
      "--ep-strategy --machine --ranks-as --nodes --graph --set --tiles "
-     "--tile-dim --scheduler --bucket --overlap --join --phases --fuse "
+     "--tile-dim --scheduler --bucket --overlap --no-overlap --join --phases "
+     "--fuse "
      "--epilogues --reduce-scatter --over-hosts --search-steps --memory-gib "
      "--capacity --passes --simulate-each",
      kTrain | kCheck},

@@ -72,25 +72,25 @@ class SumAction : public CudaAction {
 
 using SharedEvent = std::shared_ptr<CudaEvent>;
 
-// Sends a signal to another GPU; the event is recorded behind it.
+// Sends signals to other GPUs; the event is recorded behind them.
 class RaiseAction : public CudaAction {
  public:
-  RaiseAction(std::string label, PeerFlags& flags, uint32_t* theirs,
-              SharedEvent raised)
+  RaiseAction(std::string label, PeerFlags& flags,
+              std::vector<uint32_t*> theirs, SharedEvent raised)
       : CudaAction(std::move(label)),
         flags_(flags),
-        theirs_(theirs),
+        theirs_(std::move(theirs)),
         raised_(std::move(raised)) {}
 
  private:
   absl::Status EnqueueOn(CudaStream& stream) override {
-    ASYRA_RETURN_IF_ERROR(flags_.Raise({&theirs_, 1}, stream.handle()));
+    ASYRA_RETURN_IF_ERROR(flags_.Raise(theirs_, stream.handle()));
     stream.Record(*raised_);
     return absl::OkStatus();
   }
 
   PeerFlags& flags_;
-  uint32_t* theirs_;
+  std::vector<uint32_t*> theirs_;
   SharedEvent raised_;
 };
 
@@ -229,37 +229,43 @@ class CopyPlan : public PlanLink {
     return std::make_unique<SumAction>(label_, kernel, sum);
   }
 
-  Action Post(int signal) override {
+  Action Post(absl::Span<const PlanStep> posts) override {
     OnGpu gpu(options_.ordinal);
     auto event = std::make_shared<CudaEvent>(/*timed=*/false);
-    int64_t count = posted_[signal]++;
-    const PlanSignal& at = signals_[signal];
-    if (IsLocal(signal)) {
-      events_[signal].push_back(event);
+    if (IsLocal(posts[0].signal)) {
+      events_[posts[0].signal].push_back(event);
       return std::make_unique<EventAction>(label_, event, true);
     }
-    raised_[at.from_queue] = event;
-    uint32_t* theirs = flags_[at.to_rank] + first_flag_[signal] + count;
-    return std::make_unique<RaiseAction>(label_, *options_.flags, theirs,
-                                         event);
+    std::vector<uint32_t*> theirs;
+    for (const PlanStep& post : posts) {
+      int64_t count = posted_[post.signal]++;
+      theirs.push_back(flags_[signals_[post.signal].to_rank] +
+                       first_flag_[post.signal] + count);
+    }
+    raised_[posts[0].queue] = event;
+    return std::make_unique<RaiseAction>(label_, *options_.flags,
+                                         std::move(theirs), event);
   }
 
   // Flags of earlier posts are cleared too.
-  Action Wait(int signal, int count) override {
-    if (IsLocal(signal)) {
-      auto& events = events_[signal];
-      if (events.size() < static_cast<size_t>(count)) {
+  Action Wait(absl::Span<const PlanStep> waits) override {
+    if (IsLocal(waits[0].signal)) {
+      auto& events = events_[waits[0].signal];
+      auto count = static_cast<size_t>(waits[0].count);
+      if (events.size() < count) {
         return Unimplemented("{}: a wait is issued before its post", label_);
       }
       return std::make_unique<EventAction>(label_, events[count - 1], false);
     }
     std::vector<uint32_t*> mine;
-    for (int64_t& next = awaited_[signal]; next < count; ++next) {
-      mine.push_back(flags_[self_] + first_flag_[signal] + next);
+    for (const PlanStep& wait : waits) {
+      uint32_t* first = flags_[self_] + first_flag_[wait.signal];
+      for (int64_t& next = awaited_[wait.signal]; next < wait.count; ++next) {
+        mine.push_back(first + next);
+      }
     }
     return std::make_unique<AwaitAction>(
-        label_, *options_.flags, std::move(mine),
-        RaisedBefore(signals_[signal].to_queue));
+        label_, *options_.flags, std::move(mine), RaisedBefore(waits[0].queue));
   }
 
  private:

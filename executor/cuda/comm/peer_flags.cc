@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "absl/container/inlined_vector.h"
 #include "executor/cuda/device/driver_function.h"
 
 namespace asyra::cuda {
@@ -25,11 +24,11 @@ CUstreamBatchMemOpParams WaitForOne(uint32_t* flag) {
   return op;
 }
 
-CUstreamBatchMemOpParams WriteZero(uint32_t* flag) {
+CUstreamBatchMemOpParams Write(uint32_t value, uint32_t* flag) {
   CUstreamBatchMemOpParams op = {};
   op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
   op.writeValue.address = reinterpret_cast<CUdeviceptr>(flag);
-  op.writeValue.value = 0;
+  op.writeValue.value = value;
   op.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
   return op;
 }
@@ -43,9 +42,8 @@ absl::StatusOr<std::unique_ptr<PeerFlags>> PeerFlags::Create() {
 }
 
 absl::Status PeerFlags::Initialize() {
-  ASYRA_ASSIGN_OR_RETURN(wait_or_write_,
-                         DriverFunction("cuStreamBatchMemOp", 12000));
-  if (wait_or_write_ == nullptr) {
+  ASYRA_ASSIGN_OR_RETURN(batch_, DriverFunction("cuStreamBatchMemOp", 12000));
+  if (batch_ == nullptr) {
     return absl::FailedPreconditionError(
         "the driver has no cuStreamBatchMemOp, which copies wait with");
   }
@@ -53,9 +51,6 @@ absl::Status PeerFlags::Initialize() {
   ASYRA_CUDA(cudaMemset(flags_.data(), 0, kBytes));
   ASYRA_CUDA(cudaHostAlloc(&ones_, kBytes, cudaHostAllocPortable));
   std::fill(ones_, ones_ + kFlags, 1);
-  ASYRA_RETURN_IF_ERROR(one_.Allocate(sizeof(uint32_t)));
-  ASYRA_CUDA(
-      cudaMemcpy(one_.data(), ones_, sizeof(uint32_t), cudaMemcpyDefault));
   ASYRA_CUDA(cudaStreamCreateWithFlags(&release_, cudaStreamNonBlocking));
   ASYRA_CUDA(cudaDeviceSynchronize());
   return absl::OkStatus();
@@ -76,23 +71,28 @@ absl::StatusOr<uint32_t*> PeerFlags::Take(int64_t count) {
   return static_cast<uint32_t*>(flags_.data()) + taken_ - count;
 }
 
+// The writes come after all work on the stream, and after what it wrote to
+// other GPUs: memory operations are preceded by a barrier.
 absl::Status PeerFlags::Raise(absl::Span<uint32_t* const> theirs,
                               cudaStream_t stream) {
-  for (uint32_t* flag : theirs) {
-    ASYRA_CUDA(cudaMemcpyAsync(flag, one_.data(), sizeof(uint32_t),
-                               cudaMemcpyDefault, stream));
-  }
-  return absl::OkStatus();
+  MemoryOps ops;
+  for (uint32_t* flag : theirs) ops.push_back(Write(1, flag));
+  return Enqueue(ops, stream);
 }
 
 absl::Status PeerFlags::Await(absl::Span<uint32_t* const> mine,
                               cudaStream_t stream) {
-  absl::InlinedVector<CUstreamBatchMemOpParams, 16> ops;
+  MemoryOps ops;
   for (uint32_t* flag : mine) {
     ops.push_back(WaitForOne(flag));
-    ops.push_back(WriteZero(flag));
+    ops.push_back(Write(0, flag));
   }
-  CUresult error = reinterpret_cast<BatchMemOp>(wait_or_write_)(
+  return Enqueue(ops, stream);
+}
+
+absl::Status PeerFlags::Enqueue(MemoryOps& ops, cudaStream_t stream) {
+  if (ops.empty()) return absl::OkStatus();
+  CUresult error = reinterpret_cast<BatchMemOp>(batch_)(
       stream, static_cast<unsigned>(ops.size()), ops.data(), 0);
   if (error == CUDA_SUCCESS) return absl::OkStatus();
   return absl::InternalError(

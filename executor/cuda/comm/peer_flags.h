@@ -1,11 +1,14 @@
 // Barriers between GPUs of one process without a kernel: streams wait for flags
-// in their GPU's memory, which copies from the others set. A kernel would have
+// in their GPU's memory, which the others write. A kernel would have
 // to wait for free SMs, because CTAs of a matmul stay until it is done. The
 // flags of barriers within kernels (codegen/peer_code.h) are here too.
 #pragma once
 
+#include <cuda.h>
+
 #include <memory>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/cuda/device/scratch.h"
@@ -24,7 +27,8 @@ class PeerFlags {
   // Error: ResourceExhausted.
   absl::StatusOr<uint32_t*> Take(int64_t count);
 
-  // Enqueues setting the flags of other GPUs, after the work on the stream.
+  // Enqueues setting the flags of other GPUs, after the work on the stream: one
+  // memory operation for all of them.
   absl::Status Raise(absl::Span<uint32_t* const> theirs, cudaStream_t stream);
   // Enqueues waiting until these flags of this GPU are set, then clears them.
   absl::Status Await(absl::Span<uint32_t* const> mine, cudaStream_t stream);
@@ -39,11 +43,14 @@ class PeerFlags {
 
  private:
   PeerFlags() = default;
-  absl::Status Initialize();
+  using MemoryOps = absl::InlinedVector<CUstreamBatchMemOpParams, 16>;
 
-  Scratch flags_, one_;             // `one_` is copied to set a flag
+  absl::Status Initialize();
+  absl::Status Enqueue(MemoryOps& ops, cudaStream_t stream);
+
+  Scratch flags_;
   int64_t taken_ = 1;               // `aborted`
-  void* wait_or_write_ = nullptr;   // cuStreamBatchMemOp
+  void* batch_ = nullptr;           // cuStreamBatchMemOp
   uint32_t* ones_ = nullptr;        // in memory of the host, a flag each
   cudaStream_t release_ = nullptr;  // RaiseAll's own
 };

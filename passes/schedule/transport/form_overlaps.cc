@@ -20,7 +20,7 @@ absl::StatusOr<int> FormOverlaps(Program& program,
   std::vector<OverlapSite> sites =
       FindOverlapSites(program, {.gathers = options.gathers && !options.joined,
                                  .reductions = options.reductions});
-  OverlapChoice choice(program, options.always, costs);
+  OverlapChoice choice(program, options.taking, costs);
   std::vector<FormedOverlap> formed;
   if (options.joined) {
     formed = JoinedOverlaps(program, std::move(sites), choice);
@@ -37,6 +37,12 @@ absl::StatusOr<int> FormOverlaps(Program& program,
 }
 
 namespace {
+
+OverlapTaking TakingOf(const PassOptions& options) {
+  if (options.Bool("always")) return OverlapTaking::kAll;
+  return options.Bool("measured") ? OverlapTaking::kMeasured
+                                  : OverlapTaking::kGaining;
+}
 
 // Forms overlaps with the plan of a file, where it fits.
 absl::StatusOr<bool> FormPlanned(Program& program, const OverlapOptions& own,
@@ -64,7 +70,7 @@ absl::StatusOr<bool> FormOverlapsPass(Program& program,
                                       PassContext& context) {
   OverlapOptions own{.gathers = options.Bool("gathers"),
                      .reductions = options.Bool("reductions"),
-                     .always = options.Bool("always"),
+                     .taking = TakingOf(options),
                      .joined = options.Bool("joined")};
   if (!options.Get<std::string>("plan").empty()) {
     return FormPlanned(program, own, options, context);

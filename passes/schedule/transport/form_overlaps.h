@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "ir/program.h"
 #include "passes/pass.h"
+#include "passes/schedule/transport/overlap_choice.h"
 #include "simulator/cost/cost_model.h"
 
 namespace asyra {
@@ -22,7 +23,7 @@ namespace asyra {
 struct OverlapOptions {
   bool gathers = true;     // in front of what reads them
   bool reductions = true;  // and exchanges, behind what they move
-  bool always = false;  // also where that is no faster than one after the other
+  OverlapTaking taking = OverlapTaking::kGaining;
   // True: only reductions, several as one overlap (join_overlaps.h).
   bool joined = false;
 };

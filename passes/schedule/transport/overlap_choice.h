@@ -1,6 +1,7 @@
 // The shape of an overlap's chunk plan, and whether it gains.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -10,13 +11,20 @@
 
 namespace asyra {
 
+// The overlaps that are taken.
+enum class OverlapTaking : uint8_t {
+  kMeasured,  // those that gain more than estimates of measured pieces err
+  kGaining,   // all that are faster than their ops one after the other
+  kAll,
+};
+
 // The choice for the sites of one program; equal ones are decided once.
 class OverlapChoice {
  public:
-  // `always`: also where the site is no faster than its ops one after the
-  // other. Refers to all of them.
-  OverlapChoice(const Program& program, bool always, const CostModel& costs)
-      : program_(program), always_(always), costs_(costs) {}
+  // Refers to all of them.
+  OverlapChoice(const Program& program, OverlapTaking taking,
+                const CostModel& costs)
+      : program_(program), taking_(taking), costs_(costs) {}
 
   // Returns the attributes of the overlap with the fastest shape
   // (simulator/replay/plan_tuner.h), if it gains.
@@ -41,11 +49,12 @@ class OverlapChoice {
 
   std::optional<AttrMap> Find(const OverlapSite& site, bool hidden);
   Alone AloneOf(const OverlapSite& site, absl::Span<const Type> operands) const;
+  double LeastGain(bool hidden) const;
   std::optional<AttrMap> Best(const OverlapSite& site, bool hidden,
                               absl::Span<const Type> operands) const;
 
   const Program& program_;
-  const bool always_;
+  const OverlapTaking taking_;
   const CostModel& costs_;
   std::vector<Known> known_;
 };

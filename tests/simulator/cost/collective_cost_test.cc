@@ -160,7 +160,7 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   EXPECT_EQ(estimate.kernel_start_fraction, 1)
       << "no kernel has to find CTA slots";
   // Two meetings, three peers, and 0.75 MB at 5 GB/s.
-  double meeting_us = 1 + 3 * 2.75;
+  double meeting_us = 1 + 2.75 + 2 * 0.85;
   EXPECT_DOUBLE_EQ(estimate.time_us, 2 * meeting_us + 3 * 6 + 150);
   // Twice that, another meeting, and a sum that reads 1 MB and writes 0.25 MB.
   double sum_us =

@@ -92,7 +92,7 @@ class OnMeshes : public testing::TestWithParam<std::vector<Mesh::Axis>> {
 
 TEST_P(OnMeshes, EveryOverlapComputesTheSame) {
   ExpectSame("auto", [](Program& program, const CostModel& costs) {
-    return FormOverlaps(program, {.always = true}, costs);
+    return FormOverlaps(program, {.taking = OverlapTaking::kAll}, costs);
   });
 }
 
