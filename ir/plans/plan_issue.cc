@@ -96,11 +96,21 @@ class Clock {
       end = std::max(end, posts[step.count - 1]);
     }
     if (queue->total > 0) end.first += WorkOf(step) / queue->total;
-    ++end.second;
+    // Posts that follow on a queue stay together: they are issued as one.
+    if (!FollowsPost(*queue)) ++end.second;
     queue->end = ends_[queue->rank][index] = end;
     if (step.kind == PlanStep::kPost) posts_[step.signal].push_back(end);
     ++queue->next;
     return true;
+  }
+
+  // Returns whether the queue's next step is a post behind another one.
+  bool FollowsPost(const Queue& queue) const {
+    auto posts = [&](size_t next) {
+      const PlanStep& step = plan_.steps[queue.rank][queue.steps[next]];
+      return step.kind == PlanStep::kPost;
+    };
+    return queue.next > 0 && posts(queue.next) && posts(queue.next - 1);
   }
 
   // Returns the queues of an exchange if all of them have come to it.

@@ -194,7 +194,7 @@ TEST(PlanText, PlantedBugsAreNamed) {
   // A wait is missing: the piece may come before what it reads.
   EXPECT_EQ(ErrorAfter("await came from up of r-1; piece %3[#r-1(0/2), #r];",
                        "piece %3[#r-1(0/2), #r];"),
-            "rank 3, step 26 (line 19, column 7), on up: post came 3 from up "
+            "rank 3, step 27 (line 19, column 7), on up: post came 3 from up "
             "of rank 3 to compute of rank 0: nobody waits for it, only for "
             "count 2");
   // A chunk is written twice.
@@ -219,7 +219,7 @@ TEST(PlanText, PlantedBugsAreNamed) {
                        "post came to compute of r+1; put %0[#r(0/2), :] to %2 "
                        "of r+1;"),
             "rank 0, step 22 (line 7, column 34), on compute: matmul of "
-            "%3[6:7, 0:2]: it may come before what it reads, rank 3, step 5 "
+            "%3[6:7, 0:2]: it may come before what it reads, rank 3, step 6 "
             "(line 14, column 69), on up: copy %0[6:7, 0:5] to %2[6:7, 0:5] "
             "of rank 0");
   // All wait for each other.

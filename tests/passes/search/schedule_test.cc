@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
+#include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
@@ -245,6 +246,41 @@ TEST(Schedule, MatmulsLeaveSmsWhereThatPays) {
   EXPECT_LT(margin.optimized.makespan_us, 0.99 * none.optimized.makespan_us);
   EXPECT_GT(OpsWithMargin(margin.program), 10);
   EXPECT_EQ(OpsWithMargin(none.program), 0);
+}
+
+int OverlapsOf(int64_t depth, std::string_view machine,
+               const ScheduleOptions& options) {
+  Program program = ASYRA_VALUE(ParseProgram(fmt::format(R"(asyra 1 local
+mesh (tp=2)
+program @f(%x: bf16[8192, {0}@tp] weight, %w: bf16[{0}@tp, 4096] weight)
+    -> (bf16[8192@tp, 4096]) {{
+  %a = matmul(%x, %w) : bf16[8192, 4096] partial(tp)
+  %y = reduce_scatter(%a) {{dim=0, axes=tp}} : bf16[8192@tp, 4096]
+  return %y
+}})",
+                                                         depth)));
+  CostModel costs(ASYRA_VALUE(LoadMachine(machine)), program.mesh);
+  PassContext context;
+  context.costs = &costs;
+  ScheduleResult result = ASYRA_VALUE(Schedule(program, options, context));
+  return static_cast<int>(absl::c_count_if(
+      result.program.ops, [](const Op& op) { return IsOverlap(*op.def); }));
+}
+
+// Unasked where the table has the pieces and the step gains more than estimates
+// of it err.
+TEST(Schedule, OverlapsWhereMeasuredPiecesGainMuch) {
+  ScheduleOptions unasked{.search_steps = 400};
+  ScheduleOptions opened = unasked, closed = unasked;
+  opened.opened = closed.closed = {"form_overlaps"};
+  EXPECT_EQ(OverlapsOf(4096, "h200x2", unasked), 1);
+  EXPECT_EQ(OverlapsOf(4096, "h200x2", closed), 0);
+  // No table is of it.
+  EXPECT_EQ(OverlapsOf(4096, "a800x8", unasked), 0);
+  EXPECT_EQ(OverlapsOf(4096, "a800x8", opened), 1);
+  // The gain is just below 8 %.
+  EXPECT_EQ(OverlapsOf(41984, "h200x2", unasked), 0);
+  EXPECT_EQ(OverlapsOf(41984, "h200x2", opened), 1);
 }
 
 // Candidates are compared once the caller's stream passes are run on them: the

@@ -1,15 +1,22 @@
 // The cost of a chunk plan: what bounds it, and what it must not promise.
 #include "simulator/cost/plan_cost.h"
 
+#include <cmath>
+#include <map>
+
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/plans/overlap_shape.h"
 #include "ir/plans/plan_text.h"
 #include "ir/support/check.h"
+#include "simulator/cost/collective_cost.h"
 #include "simulator/cost/load_machine.h"
+#include "simulator/cost/plan_replay.h"
 #include "simulator/machine/machine.h"
 #include "tests/ir/op_case.h"
+#include "tests/ir/plans/plan_case.h"
 
 namespace asyra {
 namespace {
@@ -111,6 +118,30 @@ TEST(PlanCost, AWrittenPlanIsReplayed) {
   text.insert(piece, last + " ");
   SetPlan(ASYRA_VALUE(ParsePlan(text, group)), &late);
   EXPECT_GT(time(late), 1.2 * time(call.attrs));
+}
+
+// Posts to the other ranks, one behind the other, are one memory operation, and
+// so are waits for them, which hold up the next kernel.
+TEST(PlanCost, SignalsOfPeersAreOneOperation) {
+  Mesh mesh = ParseMesh("(g=4)");
+  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), mesh);
+  PlanCase c = GatherMatmuls(4, 64);
+  ChunkPlan plan = ASYRA_VALUE(MakePlan(c.Group(), {}));
+  std::map<double, int> posts, waits;  // by time, of what joins no other
+  for (const PlanSpan& span : ReplayPlan(plan, costs).spans) {
+    const PlanStep& step = plan.steps[span.rank][span.step];
+    bool joins = JoinsStepBefore(plan, span.rank, span.step);
+    double us = std::round(100 * (span.end_us - span.start_us)) / 100;
+    if (step.kind == PlanStep::kPost && step.queue == 0) {
+      ++posts[us];
+      EXPECT_EQ(joins, us == kCopyMoreFlagUs);
+    }
+    if (step.kind == PlanStep::kWait && step.queue == 0) ++waits[us];
+  }
+  // Each rank is ready for three others, and waits for what each sends.
+  EXPECT_THAT(posts, testing::ElementsAre(testing::Pair(kCopyMoreFlagUs, 8),
+                                          testing::Pair(kCopyFlagUs, 4)));
+  EXPECT_THAT(waits, testing::ElementsAre(testing::Pair(kCopyAwaitUs, 12)));
 }
 
 TEST(PlanCost, ReplaysEveryStepOnce) {
