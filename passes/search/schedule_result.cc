@@ -4,7 +4,16 @@
 #include <cstddef>
 #include <utility>
 
+#include "fmt/format.h"
+
 namespace asyra {
+
+std::string GainsTooLittle(double us, double least_gain, double other_us,
+                           std::string_view other) {
+  return fmt::format(
+      "gains {:.1f} % over {}, and estimates of it are up to {:.0f} % too good",
+      100 * (1 - us / other_us), other, 100 * least_gain);
+}
 
 double SearchNoise(const std::vector<double>& round_us) {
   if (round_us.empty()) return kLeastNoise;

@@ -38,6 +38,17 @@ std::string NameOfChosen(const std::vector<ScheduleChoice>& candidates) {
   return chosen == candidates.end() ? "" : chosen->name;
 }
 
+// Returns why a strategy was not taken, beside the one of this name.
+std::string WhyNotTaken(const ScheduleResult& behind,
+                        const ScheduleResult& taken, std::string_view name) {
+  double us = behind.optimized.makespan_us;
+  double taken_us = taken.optimized.makespan_us;
+  if (us < taken_us && behind.least_gain > 0) {
+    return GainsTooLittle(us, behind.least_gain, taken_us, name);
+  }
+  return fmt::format("slower than {}", name);
+}
+
 }  // namespace
 
 std::vector<std::string> TpStrategies(const ShardingOptions& options,
@@ -441,16 +452,16 @@ bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
         {NameOfChosen(behind.candidates) + (better ? "" : suffix),
          behind.program, behind.optimized.makespan_us});
   }
+  std::string_view taken = better ? name : best_;
+  if (taken.empty()) taken = kOwnName;
+  const std::string why = better ? WhyNotTaken(*best, other, taken)
+                                 : WhyNotTaken(other, *best, taken);
   if (better) std::swap(best->program, other.program);
   for (ScheduleChoice& choice : best->candidates) {
-    if (better && choice.rejected.empty()) {
-      choice.rejected = "slower than " + (name.empty() ? kOwnName : name);
-    }
+    if (better && choice.rejected.empty()) choice.rejected = why;
   }
   for (ScheduleChoice& choice : other.candidates) {
-    if (!better && choice.rejected.empty()) {
-      choice.rejected = "slower than " + (best_.empty() ? kOwnName : best_);
-    }
+    if (!better && choice.rejected.empty()) choice.rejected = why;
     choice.name += suffix;
     best->candidates.push_back(std::move(choice));
   }

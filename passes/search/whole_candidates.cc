@@ -167,6 +167,11 @@ std::string WholeCandidates::WhyNot(const WholeCandidate& whole,
   // Times that are printed the same are not called slower.
   constexpr double kPrintedSame = 0.0005;
   double more = candidate.found.makespan_us / best.found.makespan_us - 1;
+  if (more < 0 && candidate.plan.least_gain > 0) {
+    return GainsTooLittle(candidate.found.makespan_us,
+                          candidate.plan.least_gain, best.found.makespan_us,
+                          best.plan.name);
+  }
   if (more >= kPrintedSame) return "slower than " + best.plan.name;
   return fmt::format("no faster than {}{}", best.plan.name,
                      more < 0 ? " once streams are assigned" : "");

@@ -248,6 +248,7 @@ TEST(Schedule, MatmulsLeaveSmsWhereThatPays) {
   EXPECT_EQ(OpsWithMargin(none.program), 0);
 }
 
+// Counts the overlaps in a matmul of two devices and the scatter of its result.
 int OverlapsOf(int64_t depth, std::string_view machine,
                const ScheduleOptions& options) {
   Program program = ASYRA_VALUE(ParseProgram(fmt::format(R"(asyra 1 local
@@ -281,6 +282,9 @@ TEST(Schedule, OverlapsWhereMeasuredPiecesGainMuch) {
   // The gain is just below 8 %.
   EXPECT_EQ(OverlapsOf(41984, "h200x2", unasked), 0);
   EXPECT_EQ(OverlapsOf(41984, "h200x2", opened), 1);
+  EXPECT_EQ(GainsTooLittle(95, 0.08, 100, "2 tiles"),
+            "gains 5.0 % over 2 tiles, and estimates of it are up to 8 % too "
+            "good");
 }
 
 // Candidates are compared once the caller's stream passes are run on them: the
