@@ -68,7 +68,7 @@ TEST(PlanTuner, TakesWhatWasMeasuredAsTheFastest) {
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", 2}}));
   ParsedCall call = ASYRA_VALUE(ParseCall(CallWith({}), mesh));
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
-  // Of pieces, which decide on groups, but not of plans.
+  // Pieces decide on groups: their measurements stay, those of plans go.
   Measurements measured = ASYRA_VALUE(LoadMeasurements("h200x8"));
   std::erase_if(measured.points, [](const Measurement& point) {
     return absl::StartsWith(point.call, "overlap(");
