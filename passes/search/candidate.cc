@@ -118,7 +118,6 @@ std::optional<CandidatePlan> Without(const Decision& decision,
     if (is_in && setting.name.size() > name.size()) name = setting.name;
   }
   without.name.erase(without.name.find(name), name.size());
-  if (decision.least_gain > 0) without.least_gain = 0;
   return without;
 }
 
@@ -191,7 +190,7 @@ void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,
 bool Candidate::BetterThan(const Candidate& other) const {
   auto merit = [](const Candidate& candidate) {
     Merit its = candidate.found;
-    its.makespan_us /= 1 - candidate.plan.least_gain;
+    its.makespan_us = ComparedUs(its.makespan_us, candidate.plan.least_gain);
     return its;
   };
   return merit(*this).BetterThan(merit(other));

@@ -68,6 +68,12 @@ struct Decision {
   double least_gain = 0;
 };
 
+// Returns the time by which a result that has to be faster than others by this
+// share (Decision::least_gain) is compared with them.
+inline double ComparedUs(double us, double least_gain) {
+  return us / (1 - least_gain);
+}
+
 // Returns the decisions in the order in which they are tried.
 absl::Span<const Decision> Decisions();
 

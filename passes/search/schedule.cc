@@ -311,9 +311,9 @@ class Scheduler {
     ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&whole));
     if (!whole.fits()) return absl::OkStatus();
     const Candidate& candidate = whole.candidate;
-    double merit_us =
-        issued.simulated.makespan_us / (1 - candidate.plan.least_gain);
-    if (best_ >= 0 && merit_us >= result_.MeritUs()) return absl::OkStatus();
+    double us =
+        ComparedUs(issued.simulated.makespan_us, candidate.plan.least_gain);
+    if (best_ >= 0 && us >= result_.ComparedUs()) return absl::OkStatus();
     best_ = index;
     result_.least_gain = candidate.plan.least_gain;
     result_.program = std::move(issued.program);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/program.h"
+#include "passes/search/decisions.h"
 #include "passes/search/runners_up.h"
 #include "simulator/replay/simulate.h"
 
@@ -31,8 +32,9 @@ struct ScheduleResult {
   SimResult baseline;  // of the local program: collectives block
   SimResult optimized;
   double least_gain = 0;  // of the plan (CandidatePlan)
-  // The time by which others are compared with it.
-  double MeritUs() const { return optimized.makespan_us / (1 - least_gain); }
+  double ComparedUs() const {
+    return asyra::ComparedUs(optimized.makespan_us, least_gain);
+  }
   int tiles = 1;
   std::string scheduler;     // that ordered it: "search", "segrr", "serial"
   int steps = 0;             // orders simulated

@@ -442,7 +442,7 @@ bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
   bool better = other.fits != best->fits ? other.fits
                 : options_.schedule.smallest
                     ? other.device_bytes < best->device_bytes
-                    : other.MeritUs() < best->MeritUs();
+                    : other.ComparedUs() < best->ComparedUs();
   std::string suffix = name.empty() ? "" : ", " + name;
   if (options_.schedule.runners_up > 0) {
     for (RunnerUp& one : other.runners_up) one.name += suffix;

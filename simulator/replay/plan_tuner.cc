@@ -46,7 +46,7 @@ class Tuner {
     }
     TryQueues(FastestByPieces(1)[0].shape);
     // Proven last: few are chosen.
-    SortTried();
+    SortBy(&OverlapTuning::time_us, &tried_);
     std::vector<OverlapTuning> fastest;
     for (const OverlapTuning& tuned : tried_) {
       if (fastest.size() == most) break;
@@ -127,19 +127,17 @@ class Tuner {
   // are tried are then the same whatever was measured.
   std::vector<OverlapTuning> FastestByPieces(size_t most) const {
     std::vector<OverlapTuning> fastest = tried_;
-    std::stable_sort(fastest.begin(), fastest.end(),
-                     [](const OverlapTuning& a, const OverlapTuning& b) {
-                       return a.pieces_us < b.pieces_us;
-                     });
+    SortBy(&OverlapTuning::pieces_us, &fastest);
     fastest.resize(std::min(fastest.size(), most));
     return fastest;
   }
 
   // Fastest first.
-  void SortTried() {
-    std::stable_sort(tried_.begin(), tried_.end(),
-                     [](const OverlapTuning& a, const OverlapTuning& b) {
-                       return a.time_us < b.time_us;
+  static void SortBy(double OverlapTuning::*us,
+                     std::vector<OverlapTuning>* tunings) {
+    std::stable_sort(tunings->begin(), tunings->end(),
+                     [us](const OverlapTuning& a, const OverlapTuning& b) {
+                       return a.*us < b.*us;
                      });
   }
 

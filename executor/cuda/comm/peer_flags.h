@@ -1,7 +1,7 @@
 // Barriers between GPUs of one process without a kernel: streams wait for flags
-// in their GPU's memory, which the others write. A kernel would have to wait for
-// free SMs, because CTAs of a matmul stay until it is done. The flags of barriers
-// within kernels (codegen/peer_code.h) are here too.
+// in their GPU's memory, which the others write. A kernel would have to wait
+// for free SMs, because CTAs of a matmul stay until it is done. The flags of
+// barriers within kernels (codegen/peer_code.h) are here too.
 #pragma once
 
 #include <cuda.h>
