@@ -140,19 +140,29 @@ void PlanMoves::RingGather(const std::vector<Source>& sources, int value) {
         b_.Copy(source, to, b_.BufferOf(to, value), box, 1,
                 hop + 1 < n ? 1 : -1);
       }
+      b_.Exchange();
     }
   }
 }
 
 void PlanMoves::TwoLevelGather(const std::vector<Source>& sources, int value) {
-  for (int64_t p = 0; p < b_.walk().parts; ++p) {
+  int64_t parts = b_.walk().parts;
+  auto pass_on = [&](int64_t part) {
+    for (int k = 1; k < hosts_.hosts; ++k) {
+      for (int r = 0; r < b_.ranks(); ++r) PassOnInHost(r, value, part, k);
+    }
+  };
+  bool beside_next = b_.shape().exchanges;
+  for (int64_t p = 0; p < parts; ++p) {
+    if (beside_next && p > 0) pass_on(p - 1);
     for (int r = 0; r < b_.ranks(); ++r) {
       SendToHosts(sources[r], value, b_.OwnChunk(value, r, p));
     }
-    for (int k = 1; k < hosts_.hosts; ++k) {
-      for (int r = 0; r < b_.ranks(); ++r) PassOnInHost(r, value, p, k);
-    }
+    if (!beside_next) pass_on(p);
+    b_.Exchange();
   }
+  if (beside_next) pass_on(parts - 1);
+  b_.Exchange();
 }
 
 void PlanMoves::SendToHosts(const Source& source, int value, const Box& box) {

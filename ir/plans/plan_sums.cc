@@ -99,6 +99,7 @@ void PlanSums::SumsOfHosts(int op, int64_t part) {
       int host = (hosts_.Host(r) + k) % hosts;
       SumInHost(op, part, r, hosts_.RankAt(host, hosts_.Seat(r)));
     }
+    b_.Exchange();
   }
   for (int r = 0; hosts > 1 && r < b_.ranks(); ++r) SumOverHosts(op, part, r);
 }
@@ -162,6 +163,7 @@ void PlanSums::RingOfSums(
         piece(r, shard * b_.walk().parts + p);
         for (int op : ops) PassOn(op, r, p, &next[op]);
       }
+      b_.Exchange();
     }
     came_ = std::move(next);
   }
@@ -180,9 +182,9 @@ void PlanSums::PassOn(int op, int rank, int64_t part, RingHops* next) {
       b_.AddSum(rank, {sum.added, have}, sum.to, box);
     }
     have = sum.to;
-    // Only what lands there again waits for it.
+    // Only what lands there again waits for it; an exchange by itself.
     Mark ack;
-    if (hop_ + 2 < n) {
+    if (hop_ + 2 < n && !b_.shape().exchanges) {
       ack = b_.Post(rank, PlanBuilder::kComputeQueue, (rank + n - 1) % n, 1,
                     PlanBuilder::kAck);
     }
@@ -192,7 +194,9 @@ void PlanSums::PassOn(int op, int rank, int64_t part, RingHops* next) {
   int to = (rank + 1) % n;
   int landing = RingLanding(op, to, hop_, shard, part);
   // Acknowledged by `to` when it went on from the hop before the last.
-  if (hop_ >= 2) b_.Wait(rank, 1, came_[op][to].acks[part]);
+  if (hop_ >= 2 && !b_.shape().exchanges) {
+    b_.Wait(rank, 1, came_[op][to].acks[part]);
+  }
   b_.Copy({rank, have, true}, to, landing, box, 1);
   (*next)[to].landings.push_back(landing);
 }

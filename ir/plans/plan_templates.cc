@@ -124,8 +124,8 @@ class ChunkOrder {
   }
 
   absl::Status CheckRoute() const {
-    if (shape_.exchanges && shape_.route != PlanRoute::kDirect) {
-      return Invalid("messages of a library go direct");
+    if (shape_.exchanges && shape_.route == PlanRoute::kPull) {
+      return Invalid("messages of a library are sent, not pulled");
     }
     bool levels = shape_.route == PlanRoute::kTwoLevels;
     if (levels && (shape_.inner < 1 || group_.ranks % shape_.inner != 0)) {

@@ -48,8 +48,9 @@ struct PlanShape {
   // Copy queues of a rank, at most. On one, what is needed first has the link
   // for itself.
   int64_t copy_queues = 1;
-  // Chunks go directly, as messages of a library (ir/plans/plan_exchanges.h)
-  // instead of copies: all that ranks compute at a time in one exchange.
+  // Chunks go as messages of a library (ir/plans/plan_exchanges.h) instead of
+  // copies, on any route but kPull: all that ranks compute at a time, and all
+  // of one hop of a ring, in one exchange.
   bool exchanges = false;
 
   friend bool operator==(const PlanShape&, const PlanShape&) = default;

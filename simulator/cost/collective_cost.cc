@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "simulator/machine/nccl.h"
 
@@ -32,10 +34,13 @@ double NetworkGbps(CollectiveKind kind, const GroupSpan& span, int64_t shift,
   if (kind == CollectiveKind::kAllToAll) {
     return share * (ranks - 1) / (ranks - per_host);
   }
-  // So many members of a host send to another, over the shares of all.
+  // So many members of a host send to another, over the shares of all, each
+  // over one adapter at most.
   if (kind == CollectiveKind::kShift) {
     int64_t away = std::min({shift, span.ranks - shift, span.per_host});
-    return share * per_host / static_cast<double>(std::max<int64_t>(away, 1));
+    return std::min(
+        machine.network_gbps.achievable,
+        share * per_host / static_cast<double>(std::max<int64_t>(away, 1)));
   }
   // One ring per member on a host, each leaving through its own share.
   return share * per_host;
@@ -154,6 +159,21 @@ GroupSpan SpanOf(const Mesh& mesh, const AxisList& axes, int gpus_per_host) {
         worst.hosts, std::unique(group.begin(), group.end()) - group.begin());
   }
   return worst;
+}
+
+std::vector<int64_t> HostsOf(const Mesh& mesh, const AxisList& axes,
+                             int gpus_per_host) {
+  std::vector<int64_t> widest;
+  size_t most = 0;
+  for (int64_t device = 0; device < mesh.num_devices(); ++device) {
+    std::vector<int64_t> hosts = mesh.Group(device, axes);
+    for (int64_t& member : hosts) member /= gpus_per_host;
+    size_t different = std::set<int64_t>(hosts.begin(), hosts.end()).size();
+    if (different <= most) continue;
+    most = different;
+    widest = std::move(hosts);
+  }
+  return widest;
 }
 
 double LatencyUs(CollectiveKind kind, Algorithm algorithm,

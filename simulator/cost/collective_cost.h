@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "ir/gpu/copy_engine_reach.h"
 #include "ir/op_def.h"
@@ -36,6 +37,11 @@ struct GroupSpan {
 // The widest-spread group over `axes`. Devices are numbered with the last
 // mesh axis fastest; gpus_per_host consecutive ones share a host.
 GroupSpan SpanOf(const Mesh& mesh, const AxisList& axes, int gpus_per_host);
+
+// Returns the hosts of the members, in their order, of the first group over
+// `axes` that is on the most hosts.
+std::vector<int64_t> HostsOf(const Mesh& mesh, const AxisList& axes,
+                             int gpus_per_host);
 
 // Bytes on the busiest link over bytes of payload, as nccl-tests counts them; a
 // shift sends its payload.

@@ -171,9 +171,8 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
 }
 
 OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
-                                 const AxisList& axes,
+                                 const GroupSpan& span,
                                  const CollectiveForm& form) const {
-  GroupSpan span = SpanOf(axes);
   if (span.ranks == 1) return {};
   int64_t busy_gpus =
       std::min<int64_t>(mesh_.num_devices(), machine_.gpus_per_host);
@@ -232,28 +231,12 @@ double CostModel::ComputeUs(const Work& work, DType dtype) const {
 double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
                                const AxisList& axes) const {
   GroupSpan span = SpanOf(axes);
-  OpCost cost = CollectiveCost(kind, payload_bytes, axes, {});
+  OpCost cost = CollectiveCost(kind, payload_bytes, span, {});
   if (cost.time_us > 0) {
     Correct(CollectiveKey(kind, payload_bytes, span, /*copy_engine=*/false),
             &cost);
   }
   return cost.time_us;
-}
-
-OpCost CostModel::ExchangeCost(double bytes, const AxisList& axes,
-                               int64_t shift, int ctas) const {
-  GroupSpan span = SpanOf(axes);
-  auto ranks = static_cast<double>(span.ranks);
-  // An all_to_all keeps a share of its payload.
-  CollectiveKind kind = CollectiveKind::kShift;
-  if (shift == 0 && span.ranks > 2) {
-    kind = CollectiveKind::kAllToAll;
-    bytes *= ranks / (ranks - 1);
-  }
-  OpCost cost =
-      CollectiveCost(kind, bytes, axes, {.ctas = ctas, .shift = shift});
-  Correct(CollectiveKey(kind, bytes, span, /*copy_engine=*/false), &cost);
-  return cost;
 }
 
 CollectiveForm CostModel::FormOf(const OpCall& call) const {
@@ -348,8 +331,9 @@ OpCost CostModel::Cost(const OpCall& call) const {
   }
   OpCost cost;
   if (call.def.collective != CollectiveKind::kNone) {
-    cost = CollectiveCost(call.def.collective, PayloadOf(call),
-                          call.attrs.Get<AxisList>("axes"), FormOf(call));
+    cost =
+        CollectiveCost(call.def.collective, PayloadOf(call),
+                       SpanOf(call.attrs.Get<AxisList>("axes")), FormOf(call));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOnGpu(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));

@@ -23,6 +23,7 @@ struct CostOptions {
 };
 
 class CostMemo;
+class ExchangeTraffic;
 
 // Copyable and const: one model may serve many threads.
 class CostModel {
@@ -46,11 +47,9 @@ class CostModel {
   // `payload_bytes` as EstimateCollective takes it.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes) const;
-  // An exchange of messages (ir/plans/plan_exchanges.h) by the library in
-  // groups over these axes, of which the busiest rank sends or receives
-  // `bytes`: to the rank so many places away, or, 0, to all. `ctas`: 0: as many
-  // as the library takes.
-  OpCost ExchangeCost(double bytes, const AxisList& axes, int64_t shift,
+  // An exchange of messages by the library in groups over these axes. `ctas`:
+  // 0: as many as the library takes.
+  OpCost ExchangeCost(const ExchangeTraffic& traffic, const AxisList& axes,
                       int ctas) const;
   // A matmul of unknown proportions counts as one grid of tiles.
   double ComputeUs(const Work& work, DType dtype) const;
@@ -65,7 +64,12 @@ class CostModel {
  private:
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
-                        const AxisList& axes, const CollectiveForm& form) const;
+                        const GroupSpan& span,
+                        const CollectiveForm& form) const;
+  // Messages of which each rank sends and receives at most `bytes`: to the rank
+  // `shift` places away, or, 0, to all.
+  OpCost MessagesCost(double bytes, const GroupSpan& span, int64_t shift,
+                      int ctas) const;
   double LaunchUs() const {
     return options_.graph_launch ? machine_.graph_launch_us
                                  : machine_.launch_us;

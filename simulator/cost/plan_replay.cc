@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "ir/gpu/vector_bytes.h"
 #include "ir/plans/plan_exchanges.h"
 #include "ir/plans/plan_packing.h"
 #include "simulator/cost/collective_cost.h"
+#include "simulator/cost/exchange_cost.h"
 #include "simulator/cost/sharing.h"
 
 namespace asyra {
@@ -152,26 +152,17 @@ class PlanReplay {
     return sms;
   }
 
-  // All messages of an exchange, between ranks that are equally far apart or
-  // between all.
   double ExchangeUs(const std::vector<Queue*>& queues) {
-    std::vector<double> out(plan_.ranks, 0), in(plan_.ranks, 0);
-    std::set<int64_t> shifts;
+    ExchangeTraffic traffic(plan_.ranks);
     for (const Queue* queue : queues) {
       const PlanStep& step = StepOf(*queue);
       for (size_t i = 0; i < step.reads.size(); ++i) {
-        const PlanRegion &read = step.reads[i], &write = step.writes[i];
-        auto bytes = static_cast<double>(BytesOf(plan_, read));
-        out[read.rank] += bytes;
-        in[write.rank] += bytes;
-        shifts.insert((write.rank - read.rank + plan_.ranks) % plan_.ranks);
+        traffic.Add(queue->rank, step.writes[i].rank,
+                    static_cast<double>(BytesOf(plan_, step.reads[i])));
       }
     }
-    double busiest = std::max(*std::max_element(out.begin(), out.end()),
-                              *std::max_element(in.begin(), in.end()));
-    OpCost cost = costs_.ExchangeCost(busiest, setting_.axes,
-                                      shifts.size() == 1 ? *shifts.begin() : 0,
-                                      setting_.sm_margin);
+    OpCost cost =
+        costs_.ExchangeCost(traffic, setting_.axes, setting_.sm_margin);
     for (Queue* queue : queues) queue->beside_compute = cost.beside_compute;
     return cost.time_us;
   }

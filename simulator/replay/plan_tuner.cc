@@ -64,18 +64,36 @@ class Tuner {
   void TryParts(PlanOrder order) {
     std::vector<PlanRoute> routes = {PlanRoute::kDirect};
     // A ring of two ranks is the direct one.
-    if (copies_ && body_.ranks > 2) routes.push_back(PlanRoute::kRing);
+    if (body_.ranks > 2) routes.push_back(PlanRoute::kRing);
+    int64_t of_host = RanksOfAHost();
+    if (of_host > 1) routes.push_back(PlanRoute::kTwoLevels);
     for (int64_t parts : kParts) {
       for (PlanRoute route : routes) {
         for (bool in_pieces : {false, true}) {
           Try({.order = order,
                .route = route,
                .parts = parts,
+               .inner = route == PlanRoute::kTwoLevels ? of_host : 0,
                .sums_in_pieces = in_pieces,
                .exchanges = !copies_});
         }
       }
     }
+  }
+
+  // Returns how many ranks follow each other on one host, if there are several
+  // hosts with so many; else 0.
+  int64_t RanksOfAHost() const {
+    GroupSpan span = costs_.SpanOf(setting_.axes);
+    if (span.hosts == 1) return 0;
+    std::vector<int64_t> host =
+        HostsOf(costs_.mesh(), setting_.axes, costs_.machine().gpus_per_host);
+    for (size_t i = 0; i < host.size(); ++i) {
+      size_t seat = i % static_cast<size_t>(span.per_host);
+      bool begins = i == 0 || host[i] != host[i - 1];
+      if (begins != (seat == 0)) return 0;
+    }
+    return span.per_host;
   }
 
   // Facts that the replay of a shape tells of its groups.

@@ -271,25 +271,31 @@ inline std::vector<Tensor> Quarters(const PlanCase& c) {
   return whole;
 }
 
-// Of each order by each route, and by messages, without groups.
+// Of each order by each route, by copies and by messages, without groups.
 inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
                                                   int64_t parts) {
   std::vector<PlanShape> shapes;
   int n = c.ranks();
+  auto add = [&](PlanShape shape) {
+    if (shape.exchanges && shape.route == PlanRoute::kPull) return;
+    if (shape.route == PlanRoute::kTwoLevels) {
+      shape.inner = n % 2 == 0 ? n / 2 : n;
+    }
+    shapes.push_back(shape);
+    shape.sums_in_pieces = true;
+    if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
+  };
   for (PlanOrder order :
        {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kSame}) {
     for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
                             PlanRoute::kRing, PlanRoute::kTwoLevels}) {
-      PlanShape shape{.order = order, .route = route, .parts = parts};
-      if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
-      shapes.push_back(shape);
-      shape.sums_in_pieces = true;
-      if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
+      for (bool exchanges : {false, true}) {
+        add({.order = order,
+             .route = route,
+             .parts = parts,
+             .exchanges = exchanges});
+      }
     }
-    PlanShape shape{.order = order, .parts = parts, .exchanges = true};
-    shapes.push_back(shape);
-    shape.sums_in_pieces = true;
-    if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
   }
   return shapes;
 }
