@@ -205,6 +205,9 @@ typedef struct asyra_trainer_options {
   int32_t random_weights;  /* all params begin with random values */
   int32_t skip_not_finite; /* go on after a step that is not finite */
   int32_t check_finite;    /* name the op of the first NaN; slow */
+  /* The last token of each document in files of tokens, which the folder was
+   * compiled for (asyra-opt --documents); NULL: tokens are not of documents. */
+  const int64_t* document_end;
 } asyra_trainer_options;
 
 /* Creates a trainer. `options` may be NULL. Error: ranks are given different

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct asyra_trainer {
   std::vector<asyra::Executor::NamedInput> inputs, evaluate_inputs;
   asyra::Communicator* world = nullptr;  // of the rank
   int64_t rank = 0, seed = 1;
+  std::optional<int64_t> document_end;  // of files of tokens
 };
 
 namespace asyra::c {

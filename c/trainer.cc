@@ -31,6 +31,7 @@ absl::StatusOr<std::unique_ptr<asyra_trainer>> Create(
   made->rank = asyra_rank_number(&rank);
   made->world = rank.world;
   made->seed = given.seed;
+  if (given.document_end != nullptr) made->document_end = *given.document_end;
   ASYRA_ASSIGN_OR_RETURN(made->trainer, Trainer::Load(folder));
   TrainerOptions chosen;
   if (given.resume_from != nullptr) chosen.resume_from = given.resume_from;
@@ -74,14 +75,19 @@ absl::Status OpenTokens(asyra_trainer& trainer, const char* const* files,
   ASYRA_ASSIGN_OR_RETURN(TokenFiles opened, TokenFiles::Open(names));
   if (trainer.world != nullptr) {
     ASYRA_ASSIGN_OR_RETURN(std::string identity, opened.Identity());
-    ASYRA_RETURN_IF_ERROR(
-        CheckSameChoices(*trainer.world, {{"the tokens", identity}}));
+    std::string end = trainer.document_end.has_value()
+                          ? fmt::format("{}", *trainer.document_end)
+                          : "none";
+    ASYRA_RETURN_IF_ERROR(CheckSameChoices(
+        *trainer.world, {{"the tokens", identity}, {"document_end", end}}));
   }
   ASYRA_ASSIGN_OR_RETURN(
       trainer.tokens,
       TokenBatches::Open(std::make_shared<const TokenFiles>(std::move(opened)),
                          trainer.trainer->programs().step, trainer.rank,
-                         {.shuffle = true, .seed = trainer.seed}));
+                         {.shuffle = true,
+                          .seed = trainer.seed,
+                          .document_end = trainer.document_end}));
   return trainer.tokens->GoOnFrom(trainer.trainer->data_place());
 }
 

@@ -2,6 +2,7 @@
 // executors that run them agree on these.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace asyra {
@@ -25,6 +26,13 @@ inline constexpr std::string_view kAccumulated = ".accumulated";
 inline bool IsAccumulated(std::string_view state) {
   return state.ends_with(kAccumulated);
 }
+
+// Label of a token whose loss does not count.
+inline constexpr int64_t kIgnoredLabel = -100;
+
+// The data input of the places where tokens' documents begin
+// (passes/raise/mask_documents.h).
+inline constexpr char kDocumentStarts[] = "document_starts";
 
 // The input of the program of first values: data, any scalar.
 inline constexpr char kSeed[] = "seed";

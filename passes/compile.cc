@@ -205,7 +205,8 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
   context.dim_names = dim_names;
   RaiseOptions raise = {.expert_capacity_percent = options.expert_capacity,
                         .dtype = options.dtype,
-                        .pads_right = options.pads_right};
+                        .pads_right = options.pads_right,
+                        .documents = options.documents};
   if (options.train.has_value()) raise.trained = options.train->train;
   ASYRA_RETURN_IF_ERROR(RunPasses(raised.program, RaisePasses(raise), context,
                                   options.manager, &raised.timings));

@@ -23,6 +23,9 @@ struct CompileOptions {
   // Rows of padding masks are ones, then zeros, which each step checks: they
   // become lengths (raise/masks_as_lengths.h).
   bool pads_right = false;
+  // Documents that a row has, about, of which tokens see their own alone
+  // (raise/mask_documents.h); 0: rows are not of documents.
+  int64_t documents = 0;
   std::string dtype;  // that floats are computed in; empty: as they are
   std::optional<TrainOptions> train;  // none: the model's own outputs
   ShardingOptions sharding;

@@ -4,6 +4,7 @@
 #include "passes/pass_records.h"
 #include "passes/raise/blind_rows.h"
 #include "passes/raise/canonicalize.h"
+#include "passes/raise/mask_documents.h"
 #include "passes/raise/masks_as_lengths.h"
 #include "passes/raise/raise_activation.h"
 #include "passes/raise/raise_attention.h"
@@ -180,6 +181,15 @@ std::vector<PassRecord> GlobalPasses() {
                     "changes nothing, but says which masks could be lengths",
                     false}},
        .fn = MasksAsLengths},
+      {.name = "mask_documents",
+       .summary = "hides from each token the documents before its own, by an "
+                  "input of where they begin",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"documents", AttrKind::kInt,
+                    "about how many a row has, for what attention costs",
+                    int64_t{1}}},
+       .fn = MaskDocuments},
       {.name = "average_blind_rows",
        .summary = "rows of attention that see no key apart from the others",
        .from_stage = Stage::kGlobal,

@@ -49,6 +49,10 @@ Pipeline RaisePasses(const RaiseOptions& options) {
   }
   passes.push_back(
       MakePass("masks_as_lengths", {{"only_says", !options.pads_right}}));
+  if (options.documents > 0) {
+    passes.push_back(
+        MakePass("mask_documents", {{"documents", options.documents}}));
+  }
   passes.push_back(MakePass("average_blind_rows"));
   if (!dtype.empty() && !is_wide)
     passes.push_back(MakePass("set_dtype", {{"dtype", dtype}}));

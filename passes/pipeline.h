@@ -15,7 +15,8 @@ struct RaiseOptions {
   int64_t expert_capacity_percent = 0;  // as the option of raise_moe
   std::string dtype;                    // as that of set_dtype; empty: as it is
   bool pads_right = false;              // padding masks become lengths
-  std::string trained;                  // as the option of raise_rotary
+  int64_t documents = 0;  // the option of mask_documents; 0: it does not run
+  std::string trained;    // as the option of raise_rotary
 };
 
 // Returns the passes from an imported graph to fused meanings; stage global.

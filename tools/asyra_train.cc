@@ -113,6 +113,9 @@ absl::Status CheckFlags(const TrainSettings& flags) {
 absl::Status Main(TrainSettings flags,
                   const std::vector<NamedChoice>& choices) {
   flags.compile.train = flags.train;
+  if (flags.document_end.has_value() && flags.compile.documents == 0) {
+    flags.compile.documents = 1;
+  }
   absl::Status checked = CheckFlags(flags);
   bool trains = flags.sample.count == 0 && flags.check.empty();
   absl::StatusOr<bool> processes = RanksAreProcesses(Launch(flags));

@@ -82,7 +82,9 @@ std::string MeshHint(int64_t ranks) {
 
 // The parts of --help, as docs/cli.md has them.
 constexpr std::pair<const char*, const char*> kGroups[] = {
-    {"Model", "--dim --data --weights --dtype --expert-capacity --padding"},
+    {"Model",
+     "--dim --data --weights --dtype --expert-capacity --padding "
+     "--documents"},
     {"Mesh", "--dp --tp --sp --ep --mesh --ranks"},
     {"Sharding", "--shard --propagate --tp-strategy --ep-strategy"},
     {"Machine",
@@ -298,6 +300,12 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "faster; a step ends with an error at any other row)")
       ->check(CLI::IsMember({"any", "right"}))
       ->capture_default_str();
+  app.add_option("--documents", flags->documents,
+                 "N: rows of tokens are about so many documents that follow "
+                 "each other, and each token sees its own alone: input "
+                 "document_starts, i64 [rows, length], has the places where "
+                 "they begin")
+      ->check(CLI::PositiveNumber);
   app.add_option("--passes", flags->passes,
                  "runs these passes instead of the default pipeline");
   app.add_option("--print-after", flags->print_after,
@@ -407,6 +415,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
   options.pads_right = flags.mask_padding == "right";
+  options.documents = flags.documents;
   options.dtype = flags.dtype;
   options.train = flags.train;
   options.sharding = {.pins = flags.shard,

@@ -73,6 +73,7 @@ struct CompileFlags {
   bool measured_only = false;
   int64_t expert_capacity = 0;        // percent of an even share; 0: no drops
   std::string mask_padding = "any";   // any, or right
+  int64_t documents = 0;              // of a row, about; 0: it has none
   std::string dtype;                  // as CompileOptions has it
   std::optional<TrainOptions> train;  // none: the model as it is
   std::string passes;                 // instead of the default pipeline

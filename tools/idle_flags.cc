@@ -139,7 +139,7 @@ constexpr std::string_view kOfTraining =
     "--router-z-loss";
 constexpr std::string_view kOfSharding =
     "--shard --propagate --tp-strategy --ep-strategy --stripes --dtype "
-    "--padding";
+    "--padding --documents";
 constexpr std::string_view kOfScheduling =
     "--tiles --tile-dim --scheduler --bucket --overlap --no-overlap --join "
     "--phases --fuse --epilogues --reduce-scatter --over-hosts --key-walk "

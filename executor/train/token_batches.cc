@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "absl/algorithm/container.h"
 #include "executor/train/label_shift.h"
@@ -28,8 +29,9 @@ enum class Selects : uint8_t { kIgnored, kFollowed };
 // Returns whether operand k is given on as it is, whole or in part.
 bool Carries(const OpDef& def, size_t k, Selects selects) {
   constexpr std::string_view kNames[] = {
-      "all_gather", "broadcast", "cast",      "concat", "copy", "pad",
-      "slice",      "tile",      "transpose", "untile", "wait"};
+      "all_gather", "all_to_all", "broadcast", "cast",  "concat", "copy",
+      "pad",        "shard",      "shift",     "slice", "stripe", "tile",
+      "transpose",  "unstripe",   "untile",    "wait"};
   if (def.name == "select") return k > 0 && selects == Selects::kFollowed;
   return def.is_view || absl::c_linear_search(kNames, def.name);
 }
@@ -91,13 +93,15 @@ absl::StatusOr<const Input*> TokensOf(const Program& program) {
     if (input.role != InputRole::kData) continue;
     const std::string& name = program.value_name(input.value);
     const Type& type = program.type(input.value);
-    bool other = name == kLabels || name == kMask || name == kPositions;
+    bool other = name == kLabels || name == kMask || name == kPositions ||
+                 name == kDocumentStarts;
     if (other || type.dtype != DType::kI64 || type.rank() != 2) continue;
     if (tokens != nullptr) {
       return Invalid(
-          "both %{} and %{} may be the tokens; inputs called {}, {} or {} are "
-          "taken as what they are called",
-          program.value_name(tokens->value), name, kLabels, kMask, kPositions);
+          "both %{} and %{} may be the tokens; inputs called {}, {}, {} or {} "
+          "are taken as what they are called",
+          program.value_name(tokens->value), name, kLabels, kMask, kPositions,
+          kDocumentStarts);
     }
     tokens = &input;
   }
@@ -152,79 +156,190 @@ int64_t TokenLimit(const Program& program, ValueId tokens) {
   return limit;
 }
 
-int64_t ClassLimit(const Program& program) {
+namespace {
+
+// Returns the cross entropies whose labels are given with each batch.
+std::vector<const Op*> LossesOfLabels(const Program& program) {
   std::vector<bool> are_labels(program.values.size(), false);
   for (const Input& input : program.inputs) {
     are_labels[input.value] = input.role == InputRole::kData &&
                               IsInteger(program.type(input.value).dtype);
   }
   MarkCarried(program, Selects::kFollowed, &are_labels);
-  int64_t limit = std::numeric_limits<int64_t>::max();
+  std::vector<const Op*> losses;
   for (const Op& op : program.ops) {
-    bool in_parts = op.def->name == "cross_entropy_parts";
-    if (!in_parts && op.def->name != "cross_entropy") continue;
-    if (!are_labels[op.operands[1]]) continue;
-    int64_t classes = in_parts ? op.attrs.Int("classes") : -1;
-    if (classes < 0) classes = program.type(op.operands[0]).dims.back().size;
+    bool is_loss = op.def->name == "cross_entropy" ||
+                   op.def->name == "cross_entropy_parts";
+    if (is_loss && are_labels[op.operands[1]]) losses.push_back(&op);
+  }
+  return losses;
+}
+
+// Returns the place in its window of element `i` of a batch.
+int64_t ColumnOf(const TokenReader::Batch& batch, int64_t i) {
+  return batch.column + i % batch.tokens.shape()[1];
+}
+
+// Checks that a program has starts of documents where the reader tells them.
+absl::Status CheckDocuments(const Program& program,
+                            const TokenReaderOptions& options) {
+  bool takes = absl::c_any_of(program.inputs, [&](const Input& input) {
+    return program.value_name(input.value) == kDocumentStarts;
+  });
+  if (takes == options.document_end.has_value()) return absl::OkStatus();
+  if (takes) {
+    return Invalid(
+        "the model takes %{}: tell the last token of each document "
+        "(--document-end)",
+        kDocumentStarts);
+  }
+  return Invalid(
+      "documents end with token {}, but the model has no %{}: it was compiled "
+      "without --documents",
+      *options.document_end, kDocumentStarts);
+}
+
+}  // namespace
+
+int64_t ClassLimit(const Program& program) {
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  for (const Op* op : LossesOfLabels(program)) {
+    bool in_parts = op->def->name == "cross_entropy_parts";
+    int64_t classes = in_parts ? op->attrs.Int("classes") : -1;
+    if (classes < 0) classes = program.type(op->operands[0]).dims.back().size;
     limit = std::min(limit, classes);
   }
   return limit;
+}
+
+std::optional<int64_t> IgnoredLabel(const Program& program) {
+  std::set<int64_t> ignored;
+  for (const Op* op : LossesOfLabels(program)) {
+    ignored.insert(op->attrs.Int("ignore_index"));
+  }
+  if (ignored.size() != 1 || *ignored.begin() >= 0) return std::nullopt;
+  return *ignored.begin();
 }
 
 absl::StatusOr<std::unique_ptr<TokenBatches>> TokenBatches::Open(
     std::shared_ptr<const TokenFiles> files, const Program& program,
     int64_t device, TokenReaderOptions options) {
   ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(program));
-  const Type& type = program.type(tokens->value);
+  ASYRA_RETURN_IF_ERROR(CheckDocuments(program, options));
   options.limit =
       std::min(TokenLimit(program, tokens->value), ClassLimit(program));
   std::unique_ptr<TokenBatches> batches(new TokenBatches);
-  auto open = [&](const Type& of) {
-    return TokenReader::Open(files, of, program.mesh, device, options);
-  };
-  ASYRA_ASSIGN_OR_RETURN(batches->tokens_, open(type));
+  batches->files_ = std::move(files);
+  batches->program_ = &program;
+  batches->device_ = device;
+  batches->options_ = options;
+  ASYRA_RETURN_IF_ERROR(
+      batches->ReaderOf(program.type(tokens->value)).status());
   batches->model_shifts_ = LabelShift(program) > 0;
-  for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kData) continue;
-    const std::string& name = program.value_name(input.value);
-    const Type& its = program.type(input.value);
-    if (name == kRate) continue;
-    if (&input == tokens) {
-      batches->parts_.push_back({Kind::kTokens, {}});
-    } else if (name == kLabels) {
-      ASYRA_RETURN_IF_ERROR(CheckLabels(its, type));
-      if (its != type) {
-        ASYRA_ASSIGN_OR_RETURN(batches->labels_, open(its));
-      }
-      batches->parts_.push_back({Kind::kLabels, {}});
-    } else {
-      ASYRA_ASSIGN_OR_RETURN(Tensor whole, FixedInput(name, its, type));
-      batches->parts_.push_back(
-          {Kind::kFixed, Shard(whole, its, program.mesh, device)});
-    }
+  if (options.document_end.has_value()) {
+    batches->ignored_ = IgnoredLabel(program);
   }
+  for (const Input& input : program.inputs) {
+    bool is_rate = program.value_name(input.value) == kRate;
+    if (input.role != InputRole::kData || is_rate) continue;
+    ASYRA_ASSIGN_OR_RETURN(batches->parts_.emplace_back(),
+                           batches->PartOf(input, *tokens));
+  }
+  batches->program_ = nullptr;
   return batches;
 }
 
+absl::StatusOr<size_t> TokenBatches::ReaderOf(const Type& type) {
+  auto found = absl::c_find(types_, type);
+  auto number = static_cast<size_t>(found - types_.begin());
+  if (found != types_.end()) return number;
+  ASYRA_ASSIGN_OR_RETURN(
+      readers_.emplace_back(),
+      TokenReader::Open(files_, type, program_->mesh, device_, options_));
+  types_.push_back(type);
+  return number;
+}
+
+absl::StatusOr<TokenBatches::Part> TokenBatches::PartOf(const Input& input,
+                                                        const Input& tokens) {
+  const std::string& name = program_->value_name(input.value);
+  const Type &its = program_->type(input.value),
+             &type = program_->type(tokens.value);
+  Part part;
+  part.kind = &input == &tokens         ? Kind::kTokens
+              : name == kLabels         ? Kind::kLabels
+              : name == kDocumentStarts ? Kind::kStarts
+                                        : Kind::kFixed;
+  if (part.kind == Kind::kLabels) {
+    ASYRA_RETURN_IF_ERROR(CheckLabels(its, type));
+  } else if (part.kind == Kind::kFixed) {
+    ASYRA_ASSIGN_OR_RETURN(Tensor whole, FixedInput(name, its, type));
+    part.fixed = Shard(whole, its, program_->mesh, device_);
+    if (name != kPositions || !options_.document_end.has_value()) return part;
+    part.kind = Kind::kPlaces;
+  }
+  if (part.kind != Kind::kTokens && its.shape() != type.shape()) {
+    return Invalid(
+        "%{} is {}{}, the tokens are {}: documents begin in other places of "
+        "each row",
+        name, ToString(its.dtype), ShapeToString(its.shape()),
+        ShapeToString(type.shape()));
+  }
+  Type like = its;
+  like.dtype = DType::kI64;
+  ASYRA_ASSIGN_OR_RETURN(part.reader, ReaderOf(like));
+  return part;
+}
+
 absl::StatusOr<std::vector<Tensor>> TokenBatches::Next() {
-  ASYRA_ASSIGN_OR_RETURN(TokenReader::Batch batch, tokens_->Next());
-  if (labels_ != nullptr) {
-    ASYRA_ASSIGN_OR_RETURN(TokenReader::Batch other, labels_->Next());
-    batch.labels = model_shifts_ ? other.tokens : other.labels;
-  } else if (model_shifts_) {
-    batch.labels = batch.tokens;
+  std::vector<TokenReader::Batch> batches;
+  for (const auto& reader : readers_) {
+    ASYRA_ASSIGN_OR_RETURN(batches.emplace_back(), reader->Next());
   }
   std::vector<Tensor> inputs;
   for (const Part& part : parts_) {
-    inputs.push_back(part.kind == Kind::kTokens   ? batch.tokens
-                     : part.kind == Kind::kLabels ? batch.labels
-                                                  : part.fixed);
+    inputs.push_back(ValueOf(part, batches[part.reader]));
   }
   return inputs;
 }
 
+Tensor TokenBatches::ValueOf(const Part& part,
+                             const TokenReader::Batch& batch) const {
+  switch (part.kind) {
+    case Kind::kTokens:
+      return batch.tokens;
+    case Kind::kStarts:
+      return batch.starts;
+    case Kind::kFixed:
+      return part.fixed;
+    case Kind::kLabels:
+      return LabelsOf(batch);
+    case Kind::kPlaces:
+      break;
+  }
+  Tensor places = part.fixed;
+  for (int64_t i = 0; i < places.num_elements(); ++i) {
+    places.SetInt(i, places.GetInt(i) - batch.starts.GetInt(i));
+  }
+  return places;
+}
+
+// The label of a token is the next one, or, where the model shifts, itself.
+// That of a document's first token would be compared with the document before.
+Tensor TokenBatches::LabelsOf(const TokenReader::Batch& batch) const {
+  Tensor labels = model_shifts_ ? batch.tokens : batch.labels;
+  if (!ignored_.has_value()) return labels;
+  for (int64_t i = 0; i < labels.num_elements(); ++i) {
+    bool crosses = model_shifts_
+                       ? batch.starts.GetInt(i) == ColumnOf(batch, i)
+                       : batch.tokens.GetInt(i) == *options_.document_end;
+    if (crosses) labels.SetInt(i, *ignored_);
+  }
+  return labels;
+}
+
 absl::Status TokenBatches::GoOnFrom(const DataPlace& place) {
-  const std::string& own = tokens_->order();
+  const std::string& own = tokens().order();
   if (!place.order.empty() && place.order != own) {
     return Invalid(
         "the data of the run that this one goes on from was {}; it is {} now",
@@ -235,8 +350,7 @@ absl::Status TokenBatches::GoOnFrom(const DataPlace& place) {
 }
 
 void TokenBatches::Seek(int64_t position) {
-  tokens_->Seek(position);
-  if (labels_ != nullptr) labels_->Seek(position);
+  for (const auto& reader : readers_) reader->Seek(position);
 }
 
 }  // namespace asyra

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,14 +36,24 @@ int64_t ClassLimit(const Program& program);
 absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type,
                                   const Type& tokens);
 
+// Returns the label without loss of the cross entropy whose labels are given
+// with each batch; none where there is no such label, or several.
+std::optional<int64_t> IgnoredLabel(const Program& program);
+
 // One rank's batches of one program. Used by one thread. The label of a token
 // is the next one; where the model itself compares each token with a later one
 // (label_shift.h), labels are the tokens.
+//
+// With `document_end`, input `document_starts` (passes/raise/mask_documents.h)
+// is filled, `position_ids` begin anew in each document, and where a label can
+// be ignored, no token has that of another document.
 class TokenBatches {
  public:
   // Opens batches; sets `limit` of `options`. Errors: those of TokensOf and of
-  // TokenReader; labels of another type or shape than those of the tokens; an
-  // input that is neither tokens, labels, `rate`, a mask nor positions.
+  // TokenReader; labels, starts or, with document_end, positions of another
+  // type or shape than those of the tokens, starts without document_end and the
+  // other way round; an input that is neither tokens, labels, `rate`, a mask,
+  // starts nor positions.
   static absl::StatusOr<std::unique_ptr<TokenBatches>> Open(
       std::shared_ptr<const TokenFiles> files, const Program& program,
       int64_t device, TokenReaderOptions options = {});
@@ -52,31 +63,47 @@ class TokenBatches {
   absl::StatusOr<std::vector<Tensor>> Next();
 
   // Returns the position behind the batches so far, for a checkpoint.
-  DataPlace place() const { return {tokens_->position(), tokens_->order()}; }
+  DataPlace place() const { return {tokens().position(), tokens().order()}; }
   // Goes on where another run of the same files was. Error: its data was in
   // another order; both are named.
   absl::Status GoOnFrom(const DataPlace& place);
 
   // The same as of TokenReader.
   void Seek(int64_t position);
-  int64_t windows() const { return tokens_->windows(); }
-  int64_t epoch() const { return tokens_->epoch(); }
+  int64_t windows() const { return tokens().windows(); }
+  int64_t epoch() const { return tokens().epoch(); }
   // Returns whether labels are the tokens.
   bool model_shifts() const { return model_shifts_; }
 
  private:
-  enum class Kind : uint8_t { kTokens, kLabels, kFixed };
+  enum class Kind : uint8_t { kTokens, kLabels, kStarts, kPlaces, kFixed };
   struct Part {
     Kind kind;
-    Tensor fixed;  // the same in each batch
+    // The same in each batch; of places, those in rows of one document.
+    Tensor fixed = {};
+    size_t reader = 0;  // of what is not fixed
   };
   TokenBatches() = default;
+  const TokenReader& tokens() const { return *readers_[0]; }
+  absl::StatusOr<Part> PartOf(const Input& input, const Input& tokens);
+  // Returns the number of the reader of rows that are sharded like `type`.
+  absl::StatusOr<size_t> ReaderOf(const Type& type);
+  Tensor ValueOf(const Part& part, const TokenReader::Batch& batch) const;
+  Tensor LabelsOf(const TokenReader::Batch& batch) const;
+
+  // The arguments of Open.
+  std::shared_ptr<const TokenFiles> files_;
+  const Program* program_ = nullptr;  // while it opens
+  int64_t device_ = 0;
+  TokenReaderOptions options_;
 
   std::vector<Part> parts_;
-  std::unique_ptr<TokenReader> tokens_;
-  // Reader of labels that are sharded in another way than tokens; else null.
-  std::unique_ptr<TokenReader> labels_;
+  // The first one of the tokens, others of inputs that are sharded in other
+  // ways.
+  std::vector<std::unique_ptr<TokenReader>> readers_;
+  std::vector<Type> types_;  // of what each reads
   bool model_shifts_ = false;
+  std::optional<int64_t> ignored_;  // label of a token of another document
 };
 
 }  // namespace asyra

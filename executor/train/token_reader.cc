@@ -49,19 +49,36 @@ class BatchMaker {
 
   absl::StatusOr<TokenReader::Batch> At(int64_t position) const {
     Shape shape = {part_.rows, part_.columns};
-    std::vector<int64_t> tokens, labels, row(part_.columns + 1);
+    // Documents begin in columns before this rank's.
+    int64_t before = options_.document_end.has_value() ? part_.column : 0;
+    std::vector<int64_t> tokens, labels, starts,
+        row(before + part_.columns + 1);
     for (int64_t r = 0; r < part_.rows; ++r) {
-      int64_t begin = BeginOf(position + part_.row + r) + part_.column;
+      int64_t begin = BeginOf(position + part_.row + r) + part_.column - before;
       ASYRA_RETURN_IF_ERROR(
           files_->Read(begin, options_.limit, absl::MakeSpan(row)));
-      tokens.insert(tokens.end(), row.begin(), row.end() - 1);
-      labels.insert(labels.end(), row.begin() + 1, row.end());
+      tokens.insert(tokens.end(), row.begin() + before, row.end() - 1);
+      labels.insert(labels.end(), row.begin() + before + 1, row.end());
+      AddStarts(row, before, &starts);
     }
     return TokenReader::Batch{Tensor::FromInts(DType::kI64, shape, tokens),
-                              Tensor::FromInts(DType::kI64, shape, labels)};
+                              Tensor::FromInts(DType::kI64, shape, labels),
+                              Tensor::FromInts(DType::kI64, shape, starts),
+                              part_.column};
   }
 
  private:
+  // Adds the starts of the tokens of a row from `before` on but its last.
+  void AddStarts(absl::Span<const int64_t> row, int64_t before,
+                 std::vector<int64_t>* starts) const {
+    auto size = static_cast<int64_t>(row.size());
+    int64_t start = 0;
+    for (int64_t i = 0; i + 1 < size; ++i) {
+      if (i >= before) starts->push_back(start);
+      if (row[i] == options_.document_end) start = i + 1;
+    }
+  }
+
   // First token of the window that is taken as number `taken`.
   int64_t BeginOf(int64_t taken) const {
     int64_t window = taken % windows();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,8 @@ struct TokenReaderOptions {
   WindowRange windows;
   // The model's tokens: larger ones are errors.
   int64_t limit = INT64_MAX;
+  // The last token of each document, if batches have their starts.
+  std::optional<int64_t> document_end = {};
   // Batches that are ready before they are asked for.
   int prefetch = 2;
 };
@@ -46,7 +49,10 @@ class TokenReader {
   virtual ~TokenReader() = default;
 
   struct Batch {
-    Tensor tokens, labels;  // this rank's parts, i64 [rows, length]
+    // This rank's parts, i64 [rows, length]. Starts are the places in the
+    // window where the tokens' documents begin; 0 without document_end.
+    Tensor tokens, labels, starts;
+    int64_t column = 0;  // of the window, where they begin
   };
   // Returns the batch at position(), which then goes on by the rows of a batch.
   // Errors: those of TokenFiles::Read.

@@ -27,6 +27,7 @@ std::string TraitsOf(const OpCall& call, const ops::AttentionExtras& extras) {
                     mask.size(2) == 1 ? " of keys" : ""));
   }
   if (extras.lengths >= 0) add("lengths");
+  if (extras.starts >= 0) add("documents");
   if (extras.sinks >= 0) add("sinks");
   if (call.attrs.Float("softcap") > 0) add("softcap");
   return traits;
@@ -64,8 +65,9 @@ AttentionChoice AttentionKernelOf(const OpCall& call) {
   const Type& q = call.operands[0];
   const bool of_extras = gradient && call.attrs.Get<std::string>("of") != "qkv";
   AttentionChoice choice = {.traits = TraitsOf(call, extras)};
-  const bool is_plain_softmax =
-      extras.mask < 0 && extras.sinks < 0 && call.attrs.Float("softcap") <= 0;
+  const bool is_plain_softmax = extras.mask < 0 && extras.sinks < 0 &&
+                                extras.starts < 0 &&
+                                call.attrs.Float("softcap") <= 0;
   const double hidden = call.attrs.Float("hidden");
   if (Is16Bit(q.dtype) && is_plain_softmax && !of_extras &&
       hidden <= ops::kAsGoodAsHidden) {

@@ -249,7 +249,7 @@ Gradients AttentionVjp(Gradient& g) {
   Gradients gradients = of("qkv");
   AttentionExtras extras(types, kFirstExtra);
   for (int i = kFirstExtra; i < g.num_operands(); ++i) {
-    bool has = i != extras.lengths && IsFloat(types[i].dtype);
+    bool has = IsFloat(types[i].dtype);
     gradients.push_back(!has ? kNoValue
                              : of(i == extras.mask ? "mask" : "sinks")[0]);
   }
@@ -262,7 +262,8 @@ OpDef Attention() {
       .summary =
           "softmax(scale q k^T + mask) v; q is [B, S, H, D], k "
           "[B, T, G, D], v [B, T, G, E], query head h reads key head "
-          "h / (H / G). Keys from lengths[b] on are hidden; the score "
+          "h / (H / G). Keys from lengths[b] on are hidden, and those before "
+          "starts[b, s] from row s; the score "
           "sinks[h] takes its weight from all keys of a row; a row whose "
           "scores are all -inf gives 0. With log_sums also the log of the sum "
           "of exp(score) of each row, [B, H, S]",
@@ -271,7 +272,8 @@ OpDef Attention() {
                    {"v"},
                    {"mask", OperandDef::kOptional},
                    {"lengths", OperandDef::kOptional},
-                   {"sinks", OperandDef::kOptional}},
+                   {"sinks", OperandDef::kOptional},
+                   {"starts", OperandDef::kOptional}},
       .attrs = AttentionAttrs(),
       .infer = InferAttention,
       .axes = AttentionAxes,
@@ -319,7 +321,16 @@ OpDef Attention() {
            "f32[1,2,4,8]) {causal=true, window=3, runs=2, scale=0.5}"},
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], i32[2], "
            "f32[4]) {window=3, offset=3, scale=0.25, log_sums=true}",
-           0, 4}}};
+           0, 4},
+          {"attention(f32[2,4,4,2], f32[2,4,2,2], f32[2,4,2,2], i64[2,4]) "
+           "{causal=true, scale=0.5, log_sums=true}",
+           0, 3},
+          {"attention(f32[1,4@a,2,2], f32[1,8,2,2], f32[1,8,2,2], "
+           "i32[1,4@a]) {causal=true, offset=4, runs=-2, scale=0.5}",
+           0, 6, "(a=2)"},
+          {"attention(f32[2,4,2,2], f32[2,6,2,2], f32[2,6,2,2], "
+           "f32[1,2,4,6], f32[2], i64[2,4]) {window=4, scale=0.5}",
+           -1, 5}}};
   def.attrs.push_back({"log_sums", AttrKind::kBool,
                        "gives the rows' log sums too, which gradients read",
                        false});
@@ -340,7 +351,8 @@ OpDef AttentionGrad() {
                    {"dy"},
                    {"mask", OperandDef::kOptional},
                    {"lengths", OperandDef::kOptional},
-                   {"sinks", OperandDef::kOptional}},
+                   {"sinks", OperandDef::kOptional},
+                   {"starts", OperandDef::kOptional}},
       .attrs = AttentionAttrs(),
       .infer = InferGrad,
       .axes = GradAxes,
@@ -368,7 +380,11 @@ OpDef AttentionGrad() {
            1, 6},
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
            "f32[2,4,4,2], f32[2,4,4], f32[2,4,4,2], f32[4]) "
-           "{of=\"sinks\", scale=0.5}"}}};
+           "{of=\"sinks\", scale=0.5}"},
+          {"attention_grad(f32[2,4,4,2], f32[2,4,2,2], f32[2,4,2,2], "
+           "f32[2,4,4,2], f32[2,4,4], f32[2,4,4,2], i32[2,4]) "
+           "{of=\"qkv\", causal=true, scale=0.5}",
+           0, 3}}};
   def.attrs.push_back({"of", AttrKind::kString, "qkv, mask or sinks"});
   return def;
 }

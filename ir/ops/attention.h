@@ -3,7 +3,8 @@
 // The score of query i and key t is
 //   hidden          where causal, a window or a bool mask hides the key,
 //   c tanh(s / c)   elsewhere, s = scale q k^T, or s itself without softcap,
-// a float mask is added to either, and keys beyond the length score -inf.
+// a float mask is added to either, and keys beyond the length or before the
+// row's start score -inf.
 // Scores are rounded to f32 (f64 for f64) before and after that addition, as on
 // devices: adding -1e9 to all scores of a row rounds them to multiples of 64,
 // adding the lowest f32 leaves nothing of them.
@@ -33,9 +34,11 @@ inline constexpr double kAsGoodAsHidden = -65504;
 
 // The operands from number `first` on, any of which may be left out; types
 // distinguish them; -1 where there is none. A mask has rank 4 and is bool or
-// float, lengths are integers [B], sinks floats [H].
+// float, lengths are integers [B], sinks floats [H], and starts integers [B,
+// S]: the first key that each row sees, that of its document where several
+// follow each other.
 struct AttentionExtras {
-  int mask = -1, lengths = -1, sinks = -1;
+  int mask = -1, lengths = -1, sinks = -1, starts = -1;
   AttentionExtras(absl::Span<const Type> operands, int first);
 };
 
@@ -106,7 +109,7 @@ class AttentionRows {
   std::vector<int64_t> first_places_, rows_;
   // By key, its place; by row and by key, the shard (attribute `shards`).
   std::vector<int64_t> key_places_, row_shards_, key_shards_;
-  std::vector<int64_t> lengths_;
+  std::vector<int64_t> lengths_, starts_;
   std::vector<double> q_, k_, v_, mask_, sinks_;
   std::optional<StridedIndex> mask_index_;
   std::vector<double> weights_, slopes_;

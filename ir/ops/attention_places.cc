@@ -126,7 +126,7 @@ void PlaceLocalRows(const Type& q, const Mesh& mesh, AttrMap* attrs) {
   attrs->Set("runs", int64_t{-1});
 }
 
-// Lengths are taken to be full.
+// Lengths are taken to be full, documents to be of equal lengths.
 double VisiblePairs(const OpCall& local) {
   AttentionSizes sizes(local.operands);
   auto heads = static_cast<double>(sizes.b * sizes.h);
@@ -138,6 +138,11 @@ double VisiblePairs(const OpCall& local) {
   RowRange range = RowsOf(local);
   auto begin = static_cast<double>(range.begin),
        end = static_cast<double>(range.end);
+  int64_t documents = local.attrs.Int("documents");
+  if (documents > 1 && local.attrs.Bool("causal")) {
+    double length = t / static_cast<double>(documents);
+    return heads * s * sight.Pairs(0, length, length) / length;
+  }
   double seen = sight.Pairs(begin, end, t);
   double pairs = local.attrs.Int("runs") == 0
                      ? seen + std::max(s - t, 0.0) * std::min(sight.behind, t)

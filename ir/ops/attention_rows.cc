@@ -24,6 +24,13 @@ absl::Status CheckMask(const Type& mask, const AttentionSizes& sizes) {
                  ShapeToString(mask.shape()), ShapeToString(full));
 }
 
+absl::Status CheckStarts(const Type& starts, const AttentionSizes& sizes) {
+  const Shape rows = {sizes.b, sizes.s};
+  if (starts.shape() == rows) return absl::OkStatus();
+  return Invalid("starts have shape {} for rows {}",
+                 ShapeToString(starts.shape()), ShapeToString(rows));
+}
+
 absl::Status CheckExtras(const OpCall& call, int first) {
   AttentionSizes sizes(call.operands);
   AttentionExtras extras(call.operands, first);
@@ -35,14 +42,22 @@ absl::Status CheckExtras(const OpCall& call, int first) {
       return Invalid("{} lengths for a batch of {}", type.size(0), sizes.b);
     } else if (i == extras.sinks && type.size(0) != sizes.h) {
       return Invalid("{} sinks for {} heads", type.size(0), sizes.h);
+    } else if (i == extras.starts) {
+      ASYRA_RETURN_IF_ERROR(CheckStarts(type, sizes));
     } else if (i != extras.lengths && i != extras.sinks) {
-      return Invalid("operand {}, {}, is a second mask, lengths or sinks", i,
-                     ToString(type, {}));
+      return Invalid(
+          "operand {}, {}, is a second mask, lengths, sinks or starts", i,
+          ToString(type, {}));
     }
   }
   if (call.attrs.Int("shards") > 0 &&
-      (extras.mask >= 0 || extras.lengths >= 0)) {
-    return Invalid("keys in shards have a mask or lengths");
+      (extras.mask >= 0 || extras.lengths >= 0 || extras.starts >= 0)) {
+    return Invalid("keys in shards have a mask, lengths or starts");
+  }
+  int64_t documents = call.attrs.Int("documents");
+  if (documents < 1 || (documents > 1 && extras.starts < 0)) {
+    return Invalid("documents is {}, there are {}starts", documents,
+                   extras.starts < 0 ? "no " : "");
   }
   if (call.attrs.Bool("at_end") && extras.lengths < 0) {
     return Invalid("at_end is set, but there are no lengths");
@@ -84,9 +99,10 @@ AttentionExtras::AttentionExtras(absl::Span<const Type> operands, int first) {
   for (int i = first; i < static_cast<int>(operands.size()); ++i) {
     const Type& type = operands[i];
     bool vector = type.rank() == 1;
-    int& is = vector && IsInteger(type.dtype) ? lengths
-              : vector && IsFloat(type.dtype) ? sinks
-                                              : mask;
+    int& is = vector && IsInteger(type.dtype)             ? lengths
+              : vector && IsFloat(type.dtype)             ? sinks
+              : type.rank() == 2 && IsInteger(type.dtype) ? starts
+                                                          : mask;
     if (is < 0) is = i;
   }
 }
@@ -122,7 +138,11 @@ std::vector<AttrDef> AttentionAttrs() {
        kHidden},
       {"empty_is_nan", AttrKind::kBool,
        "a row whose scores are all -inf gives NaN, as softmax does; else 0",
-       false}};
+       false},
+      {"documents", AttrKind::kInt,
+       "about how many a row of tokens has, whose starts are given: what it "
+       "costs follows from them",
+       int64_t{1}}};
 }
 
 absl::Status CheckAttention(const OpCall& call, int first) {
@@ -174,6 +194,7 @@ std::string KeySpec(const OpCall& call) {
 std::string ExtraSpec(const OpCall& call, int operand) {
   const Type& type = call.operands[operand];
   if (type.rank() == 1) return IsInteger(type.dtype) ? "b" : "(h g)";
+  if (type.rank() == 2) return "b s";
   std::string spec;
   const char* factors[] = {" b", " (h g)", " s", " !t"};
   for (int d = 0; d < 4; ++d) spec += type.size(d) == 1 ? " _" : factors[d];
@@ -207,6 +228,7 @@ AttentionRows::AttentionRows(const RefCall& call, int first)
   AttentionExtras extras(call.operand_types, first);
   if (extras.lengths >= 0) lengths_ = call.operands[extras.lengths].ToInts();
   if (extras.sinks >= 0) sinks_ = call.operands[extras.sinks].ToDoubles();
+  if (extras.starts >= 0) starts_ = call.operands[extras.starts].ToInts();
   for (int64_t b = 0; b < sizes_.b; ++b) {
     int64_t place = call.attrs.Int("offset");
     if (call.attrs.Bool("at_end")) {
@@ -271,6 +293,9 @@ bool AttentionRows::Sees(int64_t b, int64_t s, int64_t t) const {
 double AttentionRows::Score(int64_t b, int64_t s, int64_t h, int64_t t) {
   slopes_[t] = 0;
   if (t >= lengths_[b]) return kHidden;
+  if (!starts_.empty() && key_places_[t] < starts_[b * sizes_.s + s]) {
+    return kHidden;
+  }
   bool sees = Sees(b, s, t);
   double mask = 0;
   if (mask_index_.has_value()) {

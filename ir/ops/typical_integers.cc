@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/ops/attention_places.h"
+
 namespace asyra {
 namespace {
 
@@ -12,6 +14,17 @@ int64_t EndOf(const OpCall& local, const Type& ends, int64_t element) {
   int64_t group_rows = rows.dims.end()[-2].size / ends.dims.end()[-2].size;
   int64_t experts = ends.dims.back().size;
   return (element % experts + 1) * group_rows / experts;
+}
+
+// Lengths are full; documents have equal lengths.
+std::optional<int64_t> KeyOfExtra(const OpCall& local, int operand,
+                                  int64_t element) {
+  const Type& type = local.operands[operand];
+  if (IsFloat(type.dtype) || type.dtype == DType::kBool) return std::nullopt;
+  ops::AttentionSizes sizes(local.operands);
+  if (type.rank() == 1) return sizes.t;
+  int64_t length = std::max<int64_t>(1, sizes.t / local.attrs.Int("documents"));
+  return (sizes.t - sizes.s + element % sizes.s) / length * length;
 }
 
 // Places and sources of a group stay below this.
@@ -33,6 +46,9 @@ std::optional<int64_t> TypicalInteger(const OpCall& local, int operand,
   std::string_view name = local.def.name;
   const Type& type = local.operands[operand];
   if (name == "mask_lengths") return 1;
+  if (name == "attention" || name == "attention_grad") {
+    return KeyOfExtra(local, operand, element);
+  }
   if (IsFloat(type.dtype)) return std::nullopt;
   if (name == "moe_sort") {
     return element * kStep % local.attrs.Int("num_experts");

@@ -55,7 +55,9 @@ absl::StatusOr<ValueId> AverageRows(Rewriter& to, const Rewriter::NewOp& op) {
   attrs.Erase("empty_is_nan");
   // A sink takes all of the weight in such a row, which gives 0 either way.
   if (extras.sinks >= 0) return to.Add("attention", op.op.operands, attrs);
-  if (extras.lengths >= 0 || types[0].size(1) == 1) return kNoValue;
+  if (extras.lengths >= 0 || extras.starts >= 0 || types[0].size(1) == 1) {
+    return kNoValue;
+  }
   return AverageRowsWithoutKey(to, op.op.operands, attrs);
 }
 

@@ -64,6 +64,7 @@ class LengthTaker {
     ops::AttentionExtras extras(types_, ops::kFirstExtra);
     if (extras.mask < 0) return kNoValue;
     if (extras.lengths >= 0) return Keep("is beside lengths");
+    if (extras.starts >= 0) return Keep("is beside documents");
     MaskFlow flow;
     std::string why;
     if (!FollowMask(to_, op_.operands[extras.mask], &flow, &why)) {

@@ -6,9 +6,6 @@
 
 namespace asyra {
 
-// A label of a position without loss.
-inline constexpr int64_t kIgnoredLabel = -100;
-
 // Values of the option `batch`, of a step that has several.
 inline constexpr char kLastBatch[] = "last", kBatchBefore[] = "before";
 

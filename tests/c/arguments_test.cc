@@ -439,6 +439,24 @@ TEST_F(Arguments, OfTrainersAreChecked) {
       "keep is -1", "create");
 }
 
+// Documents are what the folder was compiled for.
+TEST_F(Arguments, DocumentsOfOtherFoldersAreRefused) {
+  trainer();  // makes the folder
+  const std::string text = path("text");
+  ASYRA_CHECK_OK(WriteFileAtomically(text, {std::string(4096, 'a')}));
+  const int64_t end = 46;
+  asyra_trainer_options options = {
+      .size = sizeof(options), .random_weights = 1, .document_end = &end};
+  asyra_trainer* other = nullptr;
+  ASSERT_EQ(asyra_trainer_create(rank_, training_.c_str(), &options, &other),
+            ASYRA_OK)
+      << asyra_last_error();
+  const char* files[] = {text.c_str()};
+  ExpectInvalid(asyra_trainer_open_tokens(other, files, 1),
+                "documents end with token 46", "open_tokens");
+  asyra_trainer_free(other);
+}
+
 // An older header has fewer fields: what lies behind them is not written.
 TEST_F(Arguments, StructsAreFilledAsFarAsTheyReach) {
   asyra_simulation all = {.size = sizeof(all)};

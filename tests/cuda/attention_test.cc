@@ -111,6 +111,19 @@ constexpr Sample kSamples[] = {
      "bf16[1,4,136,136]) {window=33, scale=0.05, log_sums=true}"},
     {"attention(bf16[1,136,2,192], bf16[1,136,2,192], bf16[1,136,2,128], "
      "bf16[1,2,136,136]) {scale=0.05}"},
+    // Documents: rows that see keys from a place of their own on, any or none.
+    {"attention(bf16[2,300,4,128], bf16[2,300,2,128], bf16[2,300,2,128], "
+     "i64[2,300]) {causal=true, scale=0.05, log_sums=true}",
+     0, 300},
+    {"attention(f16[1,140,4,80], f16[1,260,2,80], f16[1,260,2,80], "
+     "i32[1,140]) {window=90, softcap=3.0, scale=0.05}",
+     -20, 280},
+    {"attention(bf16[2,136,4,64], bf16[2,264,2,64], bf16[2,264,2,64], "
+     "bf16[1,4,136,264], i64[2,136], f32[4]) {scale=0.05}",
+     -2, 200},
+    {"attention(bf16[1,40,4,60], bf16[1,40,2,60], bf16[1,40,2,60], "
+     "i64[1,40]) {causal=true, scale=0.05}",
+     0, 40},
     // With log sums.
     {"attention(bf16[2,128,4,64], bf16[2,128,2,64], bf16[2,128,2,64]) "
      "{causal=true, scale=0.05, log_sums=true}"},
@@ -152,6 +165,17 @@ Program GradientProgram(const GradientCase& c) {
       more ? ", %extra" : ""));
 }
 
+// Makes integers of each row of a batch the starts of documents of 45 rows,
+// others for each entry.
+void MakeStarts(Tensor* tensor) {
+  if (!IsInteger(tensor->dtype()) || tensor->rank() != 2) return;
+  int64_t rows = tensor->shape()[1];
+  for (int64_t i = 0; i < tensor->num_elements(); ++i) {
+    int64_t row = i % rows, place = (row + 13 * (i / rows)) % 45;
+    tensor->SetInt(i, std::max<int64_t>(0, row - place));
+  }
+}
+
 double Largest(const Tensor& tensor) {
   double largest = 0;
   for (double value : tensor.ToDoubles()) {
@@ -169,6 +193,7 @@ TEST_P(HalfPrecisionGradients, AreThoseOfTheReference) {
   Program program = GradientProgram(GetParam());
   std::vector<Tensor> inputs =
       InputsOf(program, OpCase{nullptr, Sample{"", -2, 2}, 7});
+  for (Tensor& input : inputs) MakeStarts(&input);
   auto want = Interpret(program, inputs);
   ASSERT_TRUE(want.ok()) << want.status();
   auto platform = ASYRA_VALUE(CreateCudaPlatform({}));
@@ -218,6 +243,16 @@ constexpr GradientCase kGradients[] = {
      "bf16[2,70,2,80]", "f32[2,2,70]", "scale=0.05", "f32[2,1,1,131]"},
     {"f16[2,70,4,40]", "f16[2,90,2,40]", "f16[2,90,2,24]", "f16[2,70,4,24]",
      "f32[2,4,70]", "causal=true, offset=20, softcap=3.0, scale=0.05"},
+    // Documents.
+    {"bf16[2,300,4,128]", "bf16[2,300,2,128]", "bf16[2,300,2,128]",
+     "bf16[2,300,4,128]", "f32[2,4,300]", "causal=true, scale=0.05",
+     "i64[2,300]"},
+    {"f16[2,200,4,64]", "f16[2,200,2,64]", "f16[2,200,2,64]", "f16[2,200,4,64]",
+     "f32[2,4,200]", "causal=true, window=30, softcap=3.0, scale=0.05",
+     "i32[2,200]"},
+    {"bf16[2,100,2,60]", "bf16[2,100,2,60]", "bf16[2,100,2,60]",
+     "bf16[2,100,2,60]", "f32[2,2,100]", "causal=true, scale=0.05",
+     "i64[2,100]"},
     // Masks that the copy engine brings.
     {"bf16[2,136,4,128]", "bf16[2,200,2,128]", "bf16[2,200,2,128]",
      "bf16[2,136,4,128]", "f32[2,4,136]", "scale=0.05", "bf16[1,4,136,200]"},

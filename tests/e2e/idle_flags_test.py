@@ -19,7 +19,7 @@ VALUES = {
     "--bench-ranks": "2", "--beta1": "0.5", "--beta2": "0.5",
     "--balance-loss": "0.1", "--capacity": "9", "--checkpoint": "c", "--clip": "0", "--communicator": "local", "--csv": "c",
     "--data": ".*", "--decay": "0", "--decay-of": ".*", "--device": "cpu",
-    "--dim": "layers=2", "--dp": "2", "--dtype": "bf16", "--dump-dir": "d",
+    "--dim": "layers=2", "--document-end": "10", "--documents": "4", "--dp": "2", "--dtype": "bf16", "--dump-dir": "d",
     "--ep": "2", "--ep-strategy": "auto", "--epilogues": "none",
     "--eps": "1", "--evaluate-batches": "2", "--evaluate-data": "f",
     "--evaluate-every": "1", "--every": "2", "--expert-capacity": "100",
@@ -54,6 +54,7 @@ IDLE = {
     "--dtype": [WITH_PASSES],
     "--expert-capacity": [(["+.onnx", "--passes", "x"], "with --passes")],
     "--padding": [WITH_PASSES],
+    "--documents": [WITH_PASSES],
     "--shard": [ON_ONE_DEVICE, WITH_PASSES],
     "--propagate": [([], "requires --shard")],
     "--tp-strategy": [(["--dp", "2"], "without --tp"),
@@ -133,7 +134,8 @@ FOLDER = (["--check", "."], "with --check of a folder")
 RECORDED = (["--check", "f"], "with --check of a recorded run")
 SAMPLE = (["--checkpoint", "c", "--sample", "9"], "with --sample")
 DRY = ([*STEPS, "--dry-run"], "with --dry-run")
-TRAIN = {flag: [FOLDER, RECORDED, SAMPLE] for flag in """--tokens --shuffle
+TRAIN = {flag: [FOLDER, RECORDED, SAMPLE] for flag in """--tokens --document-end
+    --shuffle
     --restart-data --evaluate-every --evaluate-data --evaluate-batches --steps
     --rate --warmup --final --random-weights --skip-not-finite --check-finite
     --communicator --secret --gate --dry-run --save-every --keep --export
@@ -302,7 +304,7 @@ class IdleFlags(ToolTest):
     self.passes("asyra-opt", TINY, "--tp", "2", "--passes",
                 "plan_sharding,partition", "-o", local)
     for flag in ["--shard", "--tp-strategy", "--dtype", "--expert-capacity",
-                 "--padding"]:
+                 "--padding", "--documents"]:
       self.is_idle("asyra-opt", flag, ["+" + local], "which is partitioned")
     for flag in ["--tiles", "--fuse", "--search-steps", "--overlap",
                  "--over-hosts"]:

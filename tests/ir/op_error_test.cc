@@ -216,7 +216,8 @@ TEST(OpErrors, AttentionOptions) {
             "attention: 3 lengths for a batch of 2");
   EXPECT_EQ(call(", f32[3]) {scale=1}"), "attention: 3 sinks for 4 heads");
   EXPECT_EQ(call(", i64[2], i64[2]) {scale=1}"),
-            "attention: operand 4, i64[2], is a second mask, lengths or sinks");
+            "attention: operand 4, i64[2], is a second mask, lengths, sinks or "
+            "starts");
   EXPECT_EQ(call(") {scale=1, at_end=true}"),
             "attention: at_end is set, but there are no lengths");
   EXPECT_EQ(call(") {scale=1, window_after=-2}"),

@@ -13,6 +13,7 @@
 #include "ir/support/status.h"
 #include "ir/weights/weight_store.h"
 #include "models/models.h"
+#include "models/rotary_tables.h"
 #include "tests/executor/train/checkpoint_case.h"
 #include "tools/train/compile_training.h"
 
@@ -20,8 +21,8 @@ namespace asyra {
 
 // One layer of a GPT on `mesh`, "" or as "dp=2,tp=2", in f64: meshes agree to
 // the last digits.
-inline TrainingPrograms SmallTraining(const std::string& mesh,
-                                      const TrainOptions& options = {}) {
+inline CompileFlags SmallTrainingFlags(const std::string& mesh,
+                                       const TrainOptions& options = {}) {
   CompileFlags flags;
   flags.model = "gpt3-tiny";
   flags.dims = {"layers=1", "batch=4", "seq=16", "vocabulary=128"};
@@ -31,9 +32,19 @@ inline TrainingPrograms SmallTraining(const std::string& mesh,
   flags.scheduler = "serial";
   flags.search_steps = 1;
   flags.train = options;
+  return flags;
+}
+
+inline TrainingPrograms ProgramsOfFlags(const CompileFlags& flags) {
   RaisedModel model = ASYRA_VALUE(LoadRaised(flags));
+  AddRotaryTables(RotaryBase(flags.model), &model.raised.program);
   CompiledTraining training = ASYRA_VALUE(CompileTraining(flags, model));
   return ASYRA_VALUE(ProgramsOf(training, flags));
+}
+
+inline TrainingPrograms SmallTraining(const std::string& mesh,
+                                      const TrainOptions& options = {}) {
+  return ProgramsOfFlags(SmallTrainingFlags(mesh, options));
 }
 
 inline std::shared_ptr<const TokenFiles> SmallText() {

@@ -12,9 +12,9 @@ namespace {
 // Data inputs of `step` in their order: a batch, and a rate.
 absl::StatusOr<std::vector<Tensor>> InputsOf(
     const Program& step, const std::shared_ptr<const TokenFiles>& data,
-    double rate, int64_t rank) {
+    const TokenReaderOptions& options, double rate, int64_t rank) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<TokenBatches> batches,
-                         TokenBatches::Open(data, step, rank, {}));
+                         TokenBatches::Open(data, step, rank, options));
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches->Next());
   std::vector<Tensor> inputs;
   size_t next = 0;
@@ -58,7 +58,8 @@ absl::StatusOr<GateResult> ChooseStep(
     const Program& step = choice.programs.step;
     ASYRA_ASSIGN_OR_RETURN(
         std::vector<Tensor> inputs,
-        InputsOf(step, data, RateAt(settings, 0), world.rank()));
+        InputsOf(step, data, {.document_end = settings.document_end},
+                 RateAt(settings, 0), world.rank()));
     steps.push_back({choice.name, &step, std::move(inputs)});
   }
   const TrainingPrograms& programs = choices[0].programs;

@@ -147,7 +147,8 @@ class RankLoop {
   absl::Status OpenBatches() {
     TokenReaderOptions options{.shuffle = flags_.shuffle,
                                .seed = flags_.seed,
-                               .windows = data_.windows};
+                               .windows = data_.windows,
+                               .document_end = flags_.document_end};
     ASYRA_ASSIGN_OR_RETURN(
         batches_, TokenBatches::Open(data_.train, programs_.step, world_.rank(),
                                      options));
@@ -155,7 +156,8 @@ class RankLoop {
     ASYRA_ASSIGN_OR_RETURN(
         evaluated_,
         TokenBatches::Open(data_.evaluate, programs_.evaluate, world_.rank(),
-                           {.windows = data_.evaluate_windows}));
+                           {.windows = data_.evaluate_windows,
+                            .document_end = flags_.document_end}));
     return absl::OkStatus();
   }
 

@@ -26,7 +26,8 @@ struct Use {
   unsigned modes;
 };
 constexpr Use kUses[] = {
-    {"--tokens --shuffle --restart-data --evaluate-every --evaluate-data "
+    {"--tokens --document-end --shuffle --restart-data --evaluate-every "
+     "--evaluate-data "
      "--evaluate-batches --steps --rate --warmup --final --random-weights "
      "--skip-not-finite --check-finite --communicator --secret --gate "
      "--dry-run --save-every --keep --export --export-onnx --profile "

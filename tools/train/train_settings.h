@@ -24,6 +24,7 @@ struct TrainSettings {
   std::vector<std::string> data, evaluate_data;
   TokenForm tokens = TokenForm::kAuto;
   bool shuffle = true;
+  std::optional<int64_t> document_end;
   bool restart_data = false;  // not where the checkpoint was
   // The run.
   std::optional<int64_t> steps;  // with --data there are steps and a rate

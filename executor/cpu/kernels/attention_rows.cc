@@ -52,8 +52,9 @@ AttentionRows::AttentionRows(const KernelUse& use, int first_extra)
 void AttentionRows::LayOut(WorkspaceLayout* layout) {
   for (size_t i = 0; i < operands_.size(); ++i) {
     OperandPlan& operand = operands_[i];
-    bool is_lengths = static_cast<int>(i) == extras_.lengths;
-    if (operand.dtype == DType::kF32 || is_lengths) continue;
+    int number = static_cast<int>(i);
+    bool stays = number == extras_.lengths || number == extras_.starts;
+    if (operand.dtype == DType::kF32 || stays) continue;
     operand.at = layout->Add(operand.elements * 4);
   }
 }
@@ -70,6 +71,7 @@ AttentionRows::Extras AttentionRows::ExtrasOf(const KernelArgs& args) const {
   Extras extras;
   if (extras_.sinks >= 0) extras.sinks = Operand(args, extras_.sinks);
   if (extras_.lengths >= 0) extras.lengths = args.operands[extras_.lengths];
+  if (extras_.starts >= 0) extras.starts = args.operands[extras_.starts];
   if (extras_.mask < 0) return extras;
   extras.mask = Operand(args, extras_.mask);
   return extras;
@@ -79,6 +81,13 @@ int64_t AttentionRows::LengthOf(const Extras& extras, int64_t b) const {
   return extras.lengths == nullptr
              ? sizes_.t
              : IntegerAt(operands_[extras_.lengths].dtype, extras.lengths, b);
+}
+
+int64_t AttentionRows::StartOf(const Row& row, const Extras& extras) const {
+  return extras.starts == nullptr
+             ? 0
+             : IntegerAt(operands_[extras_.starts].dtype, extras.starts,
+                         row.b * sizes_.s + row.s);
 }
 
 int64_t AttentionRows::Place(const Row& row, const Extras& extras) const {
@@ -108,13 +117,14 @@ float AttentionRows::Score(float product, int64_t place, int64_t t,
 float AttentionRows::Scores(const Row& row, const Extras& extras, float* scores,
                             float* slopes) const {
   int64_t length = LengthOf(extras, row.b), place = Place(row, extras);
+  int64_t start = StartOf(row, extras);
   const float* added =
       extras.mask == nullptr ? nullptr : extras.mask + MaskElement(row);
   float largest = -kInfinity;
   for (int64_t t = 0; t < sizes_.t; ++t) {
     float slope = 0;
-    scores[t] =
-        t < length ? Score(scores[t], place, t, added, &slope) : -kInfinity;
+    bool counts = t < length && keys_.Place(t) >= start;
+    scores[t] = counts ? Score(scores[t], place, t, added, &slope) : -kInfinity;
     if (slopes != nullptr) slopes[t] = slope;
     largest = ops::Maximum(largest, scores[t]);
   }

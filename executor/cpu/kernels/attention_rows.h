@@ -12,7 +12,8 @@ namespace asyra::cpu {
 
 class AttentionRows {
  public:
-  // Mask, lengths and sinks are among the operands from `first_extra` on.
+  // Mask, lengths, sinks and starts are among the operands from `first_extra`
+  // on.
   AttentionRows(const KernelUse& use, int first_extra);
 
   const ops::AttentionSizes& sizes() const { return sizes_; }
@@ -36,7 +37,7 @@ class AttentionRows {
   struct Extras {
     const float* mask = nullptr;  // added to scores; bool: 0 hides the key
     const float* sinks = nullptr;
-    const void* lengths = nullptr;
+    const void *lengths = nullptr, *starts = nullptr;
   };
   Extras ExtrasOf(const KernelArgs& args) const;
 
@@ -74,6 +75,8 @@ class AttentionRows {
   float Score(float product, int64_t place, int64_t t, const float* added,
               float* slope) const;
   int64_t LengthOf(const Extras& extras, int64_t b) const;
+  // Returns the place of the first key that a row sees, apart from windows.
+  int64_t StartOf(const Row& row, const Extras& extras) const;
   // Returns the position of a row among the keys.
   int64_t Place(const Row& row, const Extras& extras) const;
   bool SeesFrom(int64_t place, int64_t t) const {

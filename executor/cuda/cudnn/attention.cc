@@ -101,9 +101,10 @@ absl::Status CheckCudnnTakes(const AttentionProblem& problem,
   if (problem.element != Element::kF16 && problem.element != Element::kBF16) {
     return Unimplemented("cuDNN's attention is for f16 and bf16");
   }
-  if (operands.mask >= 0 || operands.sinks >= 0 || problem.softcap > 0) {
+  if (operands.mask >= 0 || operands.sinks >= 0 || operands.starts >= 0 ||
+      problem.softcap > 0) {
     return Unimplemented(
-        "masks, sinks and softcap are left to our own kernels");
+        "masks, documents, sinks and softcap are left to our own kernels");
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "executor/cuda/flash/flash.h"
 
+#include <algorithm>
 #include <limits>
 #include <type_traits>
 
@@ -65,6 +66,7 @@ FlashDesign DesignOf(const AttentionProblem& p,
   }
   if (operands.sinks >= 0) design.sinks = p.sinks;
   if (operands.lengths >= 0) design.lengths = p.lengths;
+  if (operands.starts >= 0) design.starts = p.starts;
   return design;
 }
 
@@ -75,10 +77,16 @@ FlashDesign Fitting(FlashDesign design,
   return design;
 }
 
-// Adds tiles of a mask that costs little to read beside what they save: one
-// that heads share.
+// Adds tiles of what costs little to read beside what they save: of starts, and
+// of a mask that heads share.
 void AddTiles(const AttentionProblem& p, const FlashTiling& tiling,
               FlashDesign* design) {
+  if (design->starts.has_value()) {
+    int64_t tiles[] = {p.b, 1, (p.s + tiling.rows - 1) / tiling.rows,
+                       (p.t + tiling.keys - 1) / tiling.keys};
+    std::copy_n(tiles, 4, design->tiles);
+    return;
+  }
   if (!design->mask.has_value() || p.mask_strides[1] != 0) return;
   auto count = [](int64_t stride, int64_t size, int64_t of) {
     return stride == 0 ? 1 : (size + of - 1) / of;
@@ -172,6 +180,7 @@ class FlashKernel : public CudaKernel {
     params_.mask = data.mask;
     params_.lengths = data.lengths;
     params_.sinks = data.sinks;
+    params_.starts = data.starts;
     params_.tiles = reinterpret_cast<unsigned char*>(tiles);
     const AttentionProblem& p = problem_;
     ASYRA_RETURN_IF_ERROR(Map(data.q, p.s, p.h, p.d, tiling_.rows, &params_.q));

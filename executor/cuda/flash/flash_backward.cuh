@@ -142,6 +142,9 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
 #endif
       }
 #endif
+#if STARTS
+      if (!plain && key < StartOf(p, b, row)) x = NEVER;
+#endif
       if (!whole && !sight.Sees(p, row, key)) x = NEVER;
 #if MASK >= 2
       s[4 * j + i] = Exp2((x - log_sum) * kLog2E);

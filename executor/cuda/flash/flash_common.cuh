@@ -126,12 +126,23 @@ __device__ __forceinline__ float2 AddedToPair(const Params& p, int64 at) {
 #endif
 #endif
 
-// Tiles of BM rows by BN keys: 0 the mask hides all keys, 1 some, 2 none.
+#if STARTS
+// The first key that a row sees.
+__device__ __forceinline__ int64 StartOf(const Params& p, int b, int row) {
+  int64 at = int64{b} * p.s + min(row, p.s - 1);
+  return STARTS == 8 ? static_cast<const int64*>(p.starts)[at]
+                     : int64{static_cast<const int*>(p.starts)[at]};
+}
+#endif
+
+// Tiles of BM rows by BN keys: 0 the mask or starts hide all keys, 1 perhaps
+// some, 2 none.
 __device__ __forceinline__ int TileKind(const Params& p, int b, int h, int m,
                                         int n) {
 #if TILES
-  return p.tiles[b * p.tile_strides[0] + h * p.tile_strides[1] +
-                 m * p.tile_strides[2] + n * p.tile_strides[3]];
+  int kind = p.tiles[b * p.tile_strides[0] + h * p.tile_strides[1] +
+                     m * p.tile_strides[2] + n * p.tile_strides[3]];
+  return MASK && STARTS ? min(kind, 1) : kind;
 #else
   return MASK ? 1 : 2;
 #endif

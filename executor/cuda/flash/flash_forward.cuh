@@ -52,8 +52,8 @@ struct Rows {
 };
 
 // Scores of a tile, where row i of the thread has elements 4 j + 2 i of s.
-// `plain`: the mask says nothing here; `whole`: all rows see all keys but for
-// the mask. `mask`: its tile, where copies bring it.
+// `plain`: mask and starts say nothing here; `whole`: all rows see all keys but
+// for the mask. `mask`: its tile, where copies bring it.
 __device__ __forceinline__ void Score(const Params& p, const Sight& sight,
                                       const Rows& rows, uint32 mask, int b,
                                       int h, int n, int column, bool plain,
@@ -104,6 +104,19 @@ __device__ __forceinline__ void Score(const Params& p, const Sight& sight,
           low += LoadFloat(p.mask, MASK_TYPE, at + key * MASK_KEYS);
         }
 #endif
+      }
+    }
+  }
+#endif
+#if STARTS
+  if (!plain) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      int64 before = StartOf(p, b, rows.first + 8 * r) - n * BN - column;
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        if (8 * j < before) s[4 * j + 2 * r] = NEVER;
+        if (8 * j + 1 < before) s[4 * j + 2 * r + 1] = NEVER;
       }
     }
   }

@@ -4,7 +4,7 @@
 struct FlashParams {
   TensorMap q, k, v, dy, mask_tiles;
   void *y, *log_sums;
-  const void *mask, *lengths, *sinks;
+  const void *mask, *lengths, *sinks, *starts;
   unsigned char* tiles;
   const void *dy_data, *log_sums_in;
   void* means;

@@ -46,6 +46,7 @@ std::string Head(const FlashDesign& design, const FlashTiling& tiling) {
   define("SINKS", design.sinks.has_value() ? 1 : 0);
   define("SINK_TYPE", NumberOf(design.sinks));
   define("LENGTHS", BytesOf(design.lengths));
+  define("STARTS", BytesOf(design.starts));
   define("TILES", design.tiles[0] > 0 ? 1 : 0);
   define("TILES_H", design.tiles[1]);
   define("TILES_M", design.tiles[2]);

@@ -15,13 +15,14 @@ struct FlashDesign {
   bool bf16 = true;
   int64_t d = 0, e = 0;  // sizes of a head of q and k, and of v
   bool cap = false;
-  std::optional<Element> mask, sinks, lengths;
+  std::optional<Element> mask, sinks, lengths, starts;
   // Keys of the mask lie 0 or 1 elements apart; pairs of them are aligned.
   int mask_keys = 1;
   bool mask_pairs = false;
   // The copy engine brings tiles of the mask, which adds 16-bit elements.
   bool mask_copies = false;
-  // Tiles of the mask by [batch, heads, rows, keys], where there are some.
+  // Tiles of the mask, or of what starts hide, by [batch, heads, rows, keys],
+  // where there are some.
   int64_t tiles[4] = {0, 0, 0, 0};
 };
 

@@ -1,6 +1,35 @@
-// Writes what TileKind reads, a block for each tile of the mask. A tile whose
-// elements are added to scores is plain where all of them are 0.
+// Writes what TileKind reads, a block for each tile.
 
+#if STARTS
+
+// The rows of a tile that begin first and last tell for all.
+extern "C" __global__ void __launch_bounds__(128)
+    flash_tiles(const __grid_constant__ Params p) {
+  __shared__ int first, last;
+  if (threadIdx.x == 0) {
+    first = p.t;
+    last = 0;
+  }
+  __syncthreads();
+  int64 tile = blockIdx.x;
+  int n = tile % TILES_N, m = tile / TILES_N % TILES_M;
+  int b = tile / (TILES_N * TILES_M);
+  for (int row = m * BM + threadIdx.x; row < min(p.s, (m + 1) * BM);
+       row += 128) {
+    int64 start = StartOf(p, b, row);
+    int at = start < 0 ? 0 : start < p.t ? static_cast<int>(start) : p.t;
+    atomicMin(&first, at);
+    atomicMax(&last, at);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    p.tiles[tile] = first >= (n + 1) * BN ? 0 : last > n * BN ? 1 : 2;
+  }
+}
+
+#else
+
+// A tile whose elements are added to scores is plain where all of them are 0.
 extern "C" __global__ void __launch_bounds__(128)
     flash_tiles(const __grid_constant__ Params p) {
   __shared__ int hides, shows;
@@ -34,3 +63,5 @@ extern "C" __global__ void __launch_bounds__(128)
     p.tiles[tile] = !shows ? 0 : hides ? 1 : 2;
   }
 }
+
+#endif

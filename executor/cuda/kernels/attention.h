@@ -25,7 +25,8 @@ struct AttentionProblem {
   int64_t first_row = 0, window = 0, window_after = 0;
   bool at_end = false;
   // Strides of the mask over [b, h, s, t], 0 where it broadcasts.
-  Element mask = Element::kBool, lengths = Element::kI64, sinks = Element::kF32;
+  Element mask = Element::kBool, lengths = Element::kI64, sinks = Element::kF32,
+          starts = Element::kI64;
   int64_t mask_strides[4] = {};
 };
 
@@ -34,7 +35,8 @@ struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   // Operands of gradients: the results of attention, and the gradient of y.
   const void *y = nullptr, *log_sums = nullptr, *dy = nullptr;
-  const void *mask = nullptr, *lengths = nullptr, *sinks = nullptr;
+  const void *mask = nullptr, *lengths = nullptr, *sinks = nullptr,
+             *starts = nullptr;
 };
 
 // Returns whether the tiles of the problem fit an SM's shared memory: heads of

@@ -31,6 +31,7 @@ AttentionOperands::AttentionOperands(const KernelUse& use, int first) {
   mask = extras.mask;
   lengths = extras.lengths;
   sinks = extras.sinks;
+  starts = extras.starts;
 }
 
 AttentionData AttentionOperands::DataOf(const KernelArgs& args) const {
@@ -40,7 +41,8 @@ AttentionData AttentionOperands::DataOf(const KernelArgs& args) const {
           .v = at(2),
           .mask = at(mask),
           .lengths = at(lengths),
-          .sinks = at(sinks)};
+          .sinks = at(sinks),
+          .starts = at(starts)};
 }
 
 AttentionProblem ProblemOf(const KernelUse& use, int first) {
@@ -85,6 +87,9 @@ AttentionProblem ProblemOf(const KernelUse& use, int first) {
   }
   if (operands.sinks >= 0) {
     problem.sinks = ElementOf(types[operands.sinks].dtype);
+  }
+  if (operands.starts >= 0) {
+    problem.starts = ElementOf(types[operands.starts].dtype);
   }
   return problem;
 }

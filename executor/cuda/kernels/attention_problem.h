@@ -21,7 +21,7 @@ AttentionProblem ProblemOf(const KernelUse& use, int first);
 
 // Numbers of the optional operands of a use; -1: none.
 struct AttentionOperands {
-  int mask = -1, lengths = -1, sinks = -1;
+  int mask = -1, lengths = -1, sinks = -1, starts = -1;
   AttentionOperands(const KernelUse& use, int first);
   // Returns the data without what only gradients have.
   AttentionData DataOf(const KernelArgs& args) const;

@@ -150,6 +150,10 @@ __device__ Score<A> ScoreOf(const AttentionProblem& p,
                             int64_t b, int64_t h, int64_t s, int64_t key,
                             A product) {
   if (key >= sight.length || s >= p.s) return {A(-INFINITY), A(0)};
+  if (data.starts != nullptr &&
+      key < LoadInteger(data.starts, p.starts, b * p.s + s)) {
+    return {A(-INFINITY), A(0)};
+  }
   bool sees = sight.Sees(s, key);
   A mask = 0;
   if (data.mask != nullptr) {

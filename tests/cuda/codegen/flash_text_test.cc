@@ -20,7 +20,13 @@ std::vector<FlashDesign> Designs() {
   masked.tiles[3] = 7;
   FlashDesign biased = {.d = 192, .e = 128, .mask = Element::kBF16};
   biased.mask_pairs = true;
-  return {plain, capped, masked, biased};
+  FlashDesign documents = {.d = 64, .e = 64, .starts = Element::kI64};
+  for (int64_t& tiles : documents.tiles) tiles = 3;
+  FlashDesign both = documents;
+  both.starts = Element::kI32;
+  both.mask = Element::kF16;
+  both.mask_copies = true;
+  return {plain, capped, masked, biased, documents, both};
 }
 
 TEST(FlashText, Compiles) {
