@@ -93,6 +93,10 @@ double PairsOfShard(const OpCall& local, int64_t s, int64_t t) {
 
 }  // namespace
 
+bool HasKeyShards(const AttrMap& attrs) {
+  return attrs.Find("shards") != nullptr && attrs.Int("shards") > 0;
+}
+
 KeyShard KeyShardAt(const AttrMap& attrs, int64_t at, int64_t all_keys) {
   KeyShard shard;
   shard.shards = std::max<int64_t>(1, attrs.Int("shards"));

@@ -58,6 +58,9 @@ struct KeyShard {
     return t < run ? part * run + t : (2 * shards - 1 - part) * run + t - run;
   }
 };
+// Returns whether each row of an op sees one shard of the keys.
+bool HasKeyShards(const AttrMap& attrs);
+
 // Returns the shard that the op's attributes put where part `at` of keys of so
 // many in all would be in order.
 KeyShard KeyShardAt(const AttrMap& attrs, int64_t at, int64_t all_keys);

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <vector>
 
+#include "ir/ops/attention_places.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "simulator/report/profile.h"
@@ -35,6 +38,36 @@ std::vector<Interval> Joined(std::vector<Interval> a,
   return a;
 }
 
+// Returns how many devices have different parts of what an op reads.
+double DevicesOf(const Program& program, const Op& op) {
+  std::set<AxisId> axes;
+  for (ValueId operand : op.operands) {
+    for (const Dim& dim : program.type(operand).dims) {
+      axes.insert(dim.axes.begin(), dim.axes.end());
+    }
+  }
+  double devices = 1;
+  for (AxisId axis : axes) {
+    devices *= static_cast<double>(program.mesh.size(axis));
+  }
+  return devices;
+}
+
+// Returns the flops of an op once, however its devices share them.
+Work WorkOfAllDevices(const Program& program, const Op& op) {
+  std::vector<Type> operands = program.OperandTypes(op);
+  std::vector<Type> results = program.ResultTypes(op);
+  if (ops::HasKeyShards(op.attrs)) {
+    // Each device's rows see one shard of the keys, which is no op of all.
+    Work work = WorkOf({*op.def, op.attrs, operands, results}, program.mesh);
+    work.flops *= DevicesOf(program, op);
+    return work;
+  }
+  for (Type& type : operands) type = type.Global();
+  for (Type& type : results) type = type.Global();
+  return WorkOf({*op.def, op.attrs, operands, results}, Mesh());
+}
+
 }  // namespace
 
 double ModelFlopUtilization(const Program& program, const Machine& machine,
@@ -42,13 +75,10 @@ double ModelFlopUtilization(const Program& program, const Machine& machine,
   double peak_us = 0;  // of one device that does all of it at its peak
   for (const Op& op : program.ops) {
     if (op.is_collective() || op.operands.empty()) continue;
-    std::vector<Type> operands = program.OperandTypes(op);
-    std::vector<Type> results = program.ResultTypes(op);
-    for (Type& type : operands) type = type.Global();
-    for (Type& type : results) type = type.Global();
-    Work work = WorkOf({*op.def, op.attrs, operands, results}, Mesh());
+    Work work = WorkOfAllDevices(program, op);
     if (!work.matrix) continue;
-    auto matrix = machine.gpu.matrix_tflops.find(ToString(operands[0].dtype));
+    auto matrix = machine.gpu.matrix_tflops.find(
+        ToString(program.type(op.operands[0]).dtype));
     double tflops = matrix == machine.gpu.matrix_tflops.end()
                         ? machine.gpu.vector_tflops.peak
                         : matrix->second.peak;

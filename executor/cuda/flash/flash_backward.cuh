@@ -48,6 +48,12 @@ struct Tiles {
     last_head = head + heads - 1;
     m = from - 1;
   }
+  // Leaves out the rows before `first` and from `behind` on.
+  __device__ __forceinline__ void Narrow(int first, int behind) {
+    from = max(from, first);
+    to = min(to, behind);
+    m = from - 1;
+  }
   // The next tile; false: there is none.
   __device__ __forceinline__ bool Next(const Params& p, int b, int n) {
     while (true) {
@@ -362,6 +368,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   int n = blockIdx.x, g = blockIdx.y, b = blockIdx.z;
   Sight sight(p, b);
   Tiles tiles(p, sight, g, n);
+#if TILES
+  if (p.tile_strides[2] != 0) {
+    ShownTiles shown = FindShown(TilesOf(p, b, 0) + n * p.tile_strides[3],
+                                 TILES_M, p.tile_strides[2]);
+    tiles.Narrow(shown.from, shown.to);
+  }
+#endif
   int group = threadIdx.x / 128;
   if (group == 0) {
     BeProducer();

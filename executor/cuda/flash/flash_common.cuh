@@ -135,13 +135,19 @@ __device__ __forceinline__ int64 StartOf(const Params& p, int b, int row) {
 }
 #endif
 
+#if TILES
+__device__ __forceinline__ const unsigned char* TilesOf(const Params& p, int b,
+                                                        int h) {
+  return p.tiles + b * p.tile_strides[0] + h * p.tile_strides[1];
+}
+#endif
+
 // Tiles of BM rows by BN keys: 0 the mask or starts hide all keys, 1 perhaps
 // some, 2 none.
 __device__ __forceinline__ int TileKind(const Params& p, int b, int h, int m,
                                         int n) {
 #if TILES
-  int kind = p.tiles[b * p.tile_strides[0] + h * p.tile_strides[1] +
-                     m * p.tile_strides[2] + n * p.tile_strides[3]];
+  int kind = TilesOf(p, b, h)[m * p.tile_strides[2] + n * p.tile_strides[3]];
   return MASK && STARTS ? min(kind, 1) : kind;
 #else
   return MASK ? 1 : 2;
@@ -149,5 +155,30 @@ __device__ __forceinline__ int TileKind(const Params& p, int b, int h, int m,
 }
 
 constexpr int kThreads = 128 * (GROUPS + 1);
+
+#if TILES
+// The first and the last tile behind it, of a line of tiles, that are not
+// hidden. All threads of the block call it, with the line's first tile, its
+// length and the distance of its tiles.
+struct ShownTiles {
+  int from, to;
+};
+__device__ __forceinline__ ShownTiles FindShown(const unsigned char* tiles,
+                                                int count, int64 stride) {
+  __shared__ int from, to;
+  if (threadIdx.x == 0) {
+    from = count;
+    to = 0;
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < count; i += kThreads) {
+    if (tiles[i * stride] == 0) continue;
+    atomicMin(&from, i);
+    atomicMax(&to, i + 1);
+  }
+  __syncthreads();
+  return {from, to};
+}
+#endif
 constexpr int kPanelsD = (D + 63) / 64, kPanelsE = (E + 63) / 64;
 constexpr int kStepsD = (D + 15) / 16, kStepsE = (E + 15) / 16;

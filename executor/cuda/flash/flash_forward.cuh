@@ -354,6 +354,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   int from = sight.From(p, m * BM);
   int to = sight.To(p, m * BM, rows);
   int n_from = from / BN, n_to = to <= from ? n_from : (to + BN - 1) / BN;
+#if TILES
+  if (p.tile_strides[3] != 0) {
+    ShownTiles shown = FindShown(TilesOf(p, b, h) + m * p.tile_strides[2],
+                                 TILES_N, p.tile_strides[3]);
+    n_from = max(n_from, shown.from);
+    n_to = max(n_from, min(n_to, shown.to));
+  }
+#endif
   int group = threadIdx.x / 128;
   if (group == 0) {
     BeProducer();

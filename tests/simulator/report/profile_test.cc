@@ -134,6 +134,28 @@ program @f(%x: bf16[64, 128], %w: bf16[128, 256]) -> (bf16[64, 256]) {
   }
 }
 
+// Rows in stripes see the keys of one device after those of the other.
+TEST(Profile, MfuCountsAttentionOnceHoweverItsKeysCome) {
+  double whole = ModelFlopUtilization(Parse(R"(asyra 1 local
+mesh (sp=2)
+program @f(%q: bf16[1, 64, 2, 8], %k: bf16[1, 64, 2, 8]) -> (bf16[1, 64, 2, 8]) {
+  %y = attention(%q, %k, %k) {causal=true, scale=0.5} : bf16[1, 64, 2, 8]
+  return %y
+})"),
+                                      TestMachine(), 100);
+  double walked = ModelFlopUtilization(Parse(R"(asyra 1 local
+mesh (sp=2)
+program @f(%a: bf16[1, 32@sp, 2, 8], %b: bf16[1, 32@sp, 2, 8], %k: bf16[1, 64@sp, 2, 8], %l: bf16[1, 64@sp, 2, 8]) -> (bf16[1, 32@sp, 2, 8], bf16[1, 32@sp, 2, 8], bf16[1, 32@sp, 2, 8], bf16[1, 32@sp, 2, 8]) {
+  %y = attention(%a, %k, %k) {causal=true, runs=2, shards=2, scale=0.5} : bf16[1, 32@sp, 2, 8]
+  %z = attention(%b, %k, %k) {causal=true, offset=32, runs=-2, shards=2, scale=0.5} : bf16[1, 32@sp, 2, 8]
+  %u = attention(%a, %l, %l) {causal=true, runs=2, shards=2, shift=1, scale=0.5} : bf16[1, 32@sp, 2, 8]
+  %v = attention(%b, %l, %l) {causal=true, offset=32, runs=-2, shards=2, shift=1, scale=0.5} : bf16[1, 32@sp, 2, 8]
+  return %y, %z, %u, %v
+})"),
+                                       TestMachine(), 100);
+  EXPECT_NEAR(walked, whole, 1e-9 * whole);
+}
+
 // The kernels compute it: a program with padding takes as long, and is worth
 // less.
 TEST(Profile, PaddingTakesTimeAndIsNoUse) {
