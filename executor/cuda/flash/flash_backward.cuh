@@ -15,12 +15,15 @@ constexpr int kDqColumns =
     kPanelsD == 1 ? 64 / GROUPS : (kPanelsD + GROUPS - 1) / GROUPS * 64;
 constexpr int kDqCount = kDqColumns / 2;  // of a thread
 constexpr uint32 kDqBytes = 4 * kDqCount * kConsumers;
+constexpr uint32 kDsBytes = BN * kRowBytes;
+constexpr uint32 kStatBytes = 8 * BM;
 
 struct Shared {
   uint32 k, v, q, dy;  // of stage 0
   uint32 mask;         // of stage 0
-  uint32 ds;           // [BN][BM], 16 bits
+  uint32 ds;           // [BN][BM], 16 bits, of the first buffer
   uint32 dq;           // f32
+  uint32 rows;         // log sums and means of stage 0
   uint32 kv_full, full, empty;
 };
 
@@ -70,6 +73,15 @@ struct Tiles {
   }
 };
 
+// Copies the log sums and means of a tile's rows.
+__device__ __forceinline__ void CopyStats(const Params& p, uint32 to,
+                                          uint32 barrier, int b, int h, int m) {
+  int64 all_rows = (p.s + BM - 1) / BM * BM;
+  CopyBytes(static_cast<const float2*>(p.means) +
+                (int64{b} * p.h + h) * all_rows + m * BM,
+            to, kStatBytes, barrier);
+}
+
 __device__ __forceinline__ void Produce(const Params& p, const Shared& shared,
                                         Tiles tiles, int b, int g, int n) {
   Expect(shared.kv_full, kKBytes + kVBytes);
@@ -79,7 +91,10 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared& shared,
   while (tiles.Next(p, b, n)) {
     uint32 full = shared.full + 8 * stage.at;
     Wait(shared.empty + 8 * stage.at, stage.phase ^ 1);
-    Expect(full, kQBytes + kDyBytes + (tiles.kind == 1 ? kMaskBytes : 0));
+    Expect(full, kQBytes + kDyBytes + kStatBytes +
+                     (tiles.kind == 1 ? kMaskBytes : 0));
+    CopyStats(p, shared.rows + stage.at * kStatBytes, full, b, tiles.head,
+              tiles.m);
 #if MASK_COPIES
     if (tiles.kind == 1) {
       CopyMask(p, shared.mask + stage.at * kMaskBytes, full, b, tiles.head,
@@ -109,10 +124,11 @@ __device__ __forceinline__ void ProductOfRows(uint32 left, uint32 right,
 
 // Turns products s and dp to weights and gradients of products, but for a
 // factor p.scale; row i / 2 of the thread is a key, columns are rows of q.
-// `mask`: its tile, where copies bring it.
+// `mask`: its tile, where copies bring it. Not kHides: all rows see all keys.
+template <bool kHides>
 __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
-                                      const float4* rows, uint32 mask, int b,
-                                      int h, int m, int first_key, int column,
+                                      uint32 rows, uint32 mask, int b, int h,
+                                      int m, int first_key, int column,
                                       bool plain, bool whole,
                                       float (&s)[BM / 2]) {
 #if MASK_COPIES
@@ -120,9 +136,9 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
 #endif
 #pragma unroll
   for (int j = 0; j < BM / 8; ++j) {
-    float4 of = rows[4 * j];  // log sum and mean of two rows
+    float4 of = LoadShared(rows + 64 * j);  // log sum and mean of two rows
 #if MASK_COPIES
-    if (!plain && j % 2 == 0) {
+    if (kHides && !plain && j % 2 == 0) {
       ReadMask<true>(mask, 8 * j, (threadIdx.x / 32 - 4) * 16, added);
     }
 #endif
@@ -137,9 +153,9 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
 #endif
       int key = first_key + i / 2 * 8, row = m * BM + 8 * j + column + i % 2;
 #if MASK_COPIES
-      x += added[j % 2 * 2 + i / 2][i % 2];
+      if (kHides) x += added[j % 2 * 2 + i / 2][i % 2];
 #elif MASK
-      if (!plain && key < p.t) {
+      if (kHides && !plain && key < p.t) {
         int64 at = MaskRow(p, b, h, min(row, p.s - 1)) + key * MASK_KEYS;
 #if MASK == 1
         if (!Shows(p, at)) x = NEVER;
@@ -149,9 +165,9 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
       }
 #endif
 #if STARTS
-      if (!plain && key < StartOf(p, b, row)) x = NEVER;
+      if (kHides && !plain && key < StartOf(p, b, row)) x = NEVER;
 #endif
-      if (!whole && !sight.Sees(p, row, key)) x = NEVER;
+      if (kHides && !whole && !sight.Sees(p, row, key)) x = NEVER;
 #if MASK >= 2
       s[4 * j + i] = Exp2((x - log_sum) * kLog2E);
 #elif CAP
@@ -163,12 +179,12 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
   }
 }
 
-__device__ __forceinline__ void Gradient(const float4* rows,
+__device__ __forceinline__ void Gradient(uint32 rows,
                                          const float (&weights)[BM / 2],
                                          float (&dp)[BM / 2]) {
 #pragma unroll
   for (int j = 0; j < BM / 8; ++j) {
-    float4 of = rows[4 * j];
+    float4 of = LoadShared(rows + 64 * j);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float mean = i % 2 == 0 ? of.y : of.w;
@@ -242,16 +258,14 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
   for (int i = 0; i < ND / 2; ++i) dk[i] = 0;
 #pragma unroll
   for (int i = 0; i < NE / 2; ++i) dv[i] = 0;
-  int64 all_rows = (p.s + BM - 1) / BM * BM;
   Stage stage;
+  uint32 ds = shared.ds;
   Wait(shared.kv_full, 0);
   while (tiles.Next(p, b, n)) {
     int m = tiles.m, h = tiles.head;
     uint32 q = shared.q + stage.at * kQBytes;
     uint32 dy = shared.dy + stage.at * kDyBytes;
-    const float4* rows = reinterpret_cast<const float4*>(
-        static_cast<const float2*>(p.means) + (int64{b} * p.h + h) * all_rows +
-        m * BM + column);
+    uint32 rows = shared.rows + stage.at * kStatBytes + 8 * column;
     bool whole = sight.SeesAll(p, m * BM, BM, n * BN, BN);
     float s[BM / 2], dp[BM / 2];
     Wait(shared.full + 8 * stage.at, stage.phase);
@@ -267,20 +281,17 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
       slopes[i] = 1 - t * t;
     }
 #endif
-    Weigh(p, sight, rows, shared.mask + stage.at * kMaskBytes, b, h, m,
-          n * BN + row, column, tiles.kind == 2, whole, s);
+    uint32 mask = shared.mask + stage.at * kMaskBytes;
+    bool plain = tiles.kind == 2;
+    if (plain && whole) {
+      Weigh<false>(p, sight, rows, mask, b, h, m, n * BN + row, column, true,
+                   true, s);
+    } else {
+      Weigh<true>(p, sight, rows, mask, b, h, m, n * BN + row, column, plain,
+                  whole, s);
+    }
     uint32 weights[BM / 4], scores[BM / 4];
     PackAll(s, weights);
-    WaitProducts<0>();
-    Hold(dp);
-    Gradient(rows, s, dp);
-#if CAP
-#pragma unroll
-    for (int i = 0; i < BM / 2; ++i) dp[i] *= slopes[i];
-#endif
-    PackAll(dp, scores);
-    StoreScores(shared.ds, row, column, scores);
-    FenceShared();
     BeginProducts();
 #pragma unroll
     for (int i = 0; i < BM / 16; ++i) {
@@ -288,7 +299,20 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
                 AlongColumns(dy + i * 16 * kRowBytes, kRowPanel), 1);
     }
     EndProducts();
-    Meet(1, kConsumers);  // all of ds is written
+    WaitProducts<1>();  // the gradient of v goes on
+    Hold(dp);
+    Gradient(rows, s, dp);
+#if CAP
+#pragma unroll
+    for (int i = 0; i < BM / 2; ++i) dp[i] *= slopes[i];
+#endif
+    PackAll(dp, scores);
+    StoreScores(ds, row, column, scores);
+    if (consumer == 0) {
+      asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+    FenceShared();
+    Meet(1, kConsumers);  // all of ds is written, and what was in dq is read
     float dq[kDqCount];
     BeginProducts();
 #pragma unroll
@@ -296,7 +320,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
       uint32 from = shared.k + i * 16 * kRowBytes +
                     group * kDqColumns / 64 * kKeyPanel +
                     group * kDqColumns % 64 * 2;
-      ProductDq(dq, AlongColumns(shared.ds + i * 16 * kRowBytes, 0),
+      ProductDq(dq, AlongColumns(ds + i * 16 * kRowBytes, 0),
                 AlongColumns(from, kKeyPanel), i > 0);
     }
     EndProducts();
@@ -307,12 +331,14 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
                 AlongColumns(q + i * 16 * kRowBytes, kRowPanel), 1);
     }
     EndProducts();
-    if (consumer == 0) {
-      asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-    }
     WaitProducts<1>();
     Hold(dq);
-    Meet(2, kConsumers);  // ds has been read, and what was in dq
+#if DS_BUFFERS == 1
+    Meet(2, kConsumers);  // ds has been read
+#else
+    // Behind the next meeting nobody reads it.
+    ds = 2 * shared.ds + kDsBytes - ds;
+#endif
 #pragma unroll
     for (int i = 0; i < kDqCount; ++i) {
       asm volatile("st.shared.f32 [%0], %1;" ::"r"(
@@ -351,7 +377,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   shared.dy = shared.q + STAGES * kQBytes;
   shared.mask = shared.dy + STAGES * kDyBytes;
   shared.ds = shared.mask + STAGES * kMaskBytes;
-  shared.dq = shared.ds + BN * kRowBytes;
+  shared.dq = shared.ds + DS_BUFFERS * kDsBytes;
+  shared.rows = shared.dq + kDqBytes;
   shared.kv_full = first;
   shared.full = first + 8;
   shared.empty = first + 8 * (1 + STAGES);

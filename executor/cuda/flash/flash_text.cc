@@ -1,6 +1,7 @@
 #include "executor/cuda/flash/flash_text.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "executor/cuda/hopper/device_texts.h"
 #include "executor/cuda/hopper/wgmma_text.h"
@@ -55,6 +56,7 @@ std::string Head(const FlashDesign& design, const FlashTiling& tiling) {
   define("BM", tiling.rows);
   define("BN", tiling.keys);
   define("STAGES", tiling.stages);
+  define("DS_BUFFERS", tiling.ds_buffers);
   // 128 threads of one and 256 of the other have 64512 registers of 65536.
   define("PRODUCER_REGS", 24);
   define("CONSUMER_REGS", 240);
@@ -102,13 +104,18 @@ FlashTiling BackwardTiling(const FlashDesign& design) {
   FlashTiling tiling = {.rows = 64};
   int64_t panels = Panels(design.d) + Panels(design.e);
   int64_t dq_row = 4 * tiling.groups * DqColumns(design, tiling.groups);
-  auto bytes = [&](int stages) {
-    int64_t of_rows = panels + (design.mask_copies ? Panels(tiling.keys) : 0);
-    return 128 * (panels * tiling.keys + stages * of_rows * tiling.rows) +
-           128 * tiling.keys + dq_row * tiling.rows + 1024;
-  };
-  if (bytes(tiling.stages) > kMostShared) tiling.stages = 1;
-  tiling.shared_bytes = bytes(tiling.stages);
+  int64_t of_rows = panels + (design.mask_copies ? Panels(tiling.keys) : 0);
+  // The first that fits, else the least.
+  for (auto [stages, buffers] :
+       {std::pair(2, 2), std::pair(2, 1), std::pair(1, 2), std::pair(1, 1)}) {
+    tiling.stages = stages;
+    tiling.ds_buffers = buffers;
+    tiling.shared_bytes =
+        128 * (panels * tiling.keys + stages * of_rows * tiling.rows) +
+        128 * buffers * tiling.keys + dq_row * tiling.rows +
+        8 * stages * tiling.rows + 1024;
+    if (tiling.shared_bytes <= kMostShared) break;
+  }
   return tiling;
 }
 

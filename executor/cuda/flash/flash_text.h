@@ -32,6 +32,7 @@ constexpr int64_t kMostShared = 227 << 10;  // bytes of a block
 struct FlashTiling {
   int groups = 2;  // of 128 threads and 64 rows or keys, beside one that copies
   int rows = 128, keys = 128, stages = 2;
+  int ds_buffers = 1;  // of gradients: of those of scores
   int64_t shared_bytes = 0;
 };
 FlashTiling ForwardTiling(const FlashDesign& design);

@@ -167,6 +167,25 @@ __device__ __forceinline__ void CopyPanels(const TensorMap* map, uint32 to,
   }
 }
 
+// Copies so many neighbouring bytes, a multiple of 16, to shared memory.
+__device__ __forceinline__ void CopyBytes(const void* from, uint32 to,
+                                          uint32 bytes, uint32 barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+      "[%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ __forceinline__ float4 LoadShared(uint32 at) {
+  float4 values;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "r"(at)
+               : "memory");
+  return values;
+}
+
 // Shared memory from the first multiple of 1024 on, where swizzles begin.
 __device__ __forceinline__ uint32 Aligned(const void* memory) {
   return (SharedAddress(memory) + 1023) & ~1023u;
