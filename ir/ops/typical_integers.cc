@@ -16,11 +16,17 @@ int64_t EndOf(const OpCall& local, const Type& ends, int64_t element) {
   return (element % experts + 1) * group_rows / experts;
 }
 
-// Lengths are full; documents have equal lengths.
+// Masks hide keys behind their rows, or none where rows have the same; lengths
+// are full; documents have equal lengths.
 std::optional<int64_t> KeyOfExtra(const OpCall& local, int operand,
                                   int64_t element) {
   const Type& type = local.operands[operand];
-  if (IsFloat(type.dtype) || type.dtype == DType::kBool) return std::nullopt;
+  if (IsFloat(type.dtype)) return std::nullopt;
+  if (type.dtype == DType::kBool) {
+    int64_t rows = type.size(2), keys = type.size(3);
+    int64_t row = element / keys % rows;
+    return rows == 1 || element % keys <= row + keys - rows ? 1 : 0;
+  }
   ops::AttentionSizes sizes(local.operands);
   if (type.rank() == 1) return sizes.t;
   int64_t length = std::max<int64_t>(1, sizes.t / local.attrs.Int("documents"));
