@@ -4,9 +4,12 @@
 #include "CLI/CLI.hpp"
 #include "executor/launched_world.h"
 #include "executor/train/checkpoint.h"
+#include "executor/train/token_batches.h"
+#include "executor/train/token_reader.h"
 #include "ir/support/path.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
+#include "passes/raise/mask_documents.h"
 #include "tools/compile.h"
 #include "tools/connect_ranks.h"
 #include "tools/given_flags.h"
@@ -27,6 +30,19 @@ namespace {
 
 constexpr int64_t kSearchStepsOnCpu = 200;
 
+// Sets how many documents a row has to what the data has.
+absl::Status CountDocuments(const TrainSettings& flags, Program* program) {
+  ASYRA_ASSIGN_OR_RETURN(TokenFiles files,
+                         TokenFiles::Open(flags.data, flags.tokens));
+  ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(*program));
+  ASYRA_ASSIGN_OR_RETURN(
+      int64_t documents,
+      DocumentsOfAWindow(files, *flags.document_end,
+                         program->type(tokens->value).size(1)));
+  SetDocuments(documents, program);
+  return absl::OkStatus();
+}
+
 // The training of a folder, or of a model that is compiled here.
 absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
   if (IsFolder(flags.compile.model)) {
@@ -37,6 +53,9 @@ absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
     return ReadTrainingFolder(flags.compile.model);
   }
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadForTraining(flags.compile));
+  if (flags.counts_documents) {
+    ASYRA_RETURN_IF_ERROR(CountDocuments(flags, &model.raised.program));
+  }
   ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
   ASYRA_ASSIGN_OR_RETURN(CompiledTraining training,
                          CompileTraining(flags.compile, model));
@@ -115,6 +134,7 @@ absl::Status Main(TrainSettings flags,
   flags.compile.train = flags.train;
   if (flags.document_end.has_value() && flags.compile.documents == 0) {
     flags.compile.documents = 1;
+    flags.counts_documents = true;
   }
   absl::Status checked = CheckFlags(flags);
   bool trains = flags.sample.count == 0 && flags.check.empty();

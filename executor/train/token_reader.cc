@@ -1,6 +1,7 @@
 #include "executor/train/token_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "executor/train/window_order.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
@@ -185,6 +187,23 @@ class ThreadedReader : public TokenReader {
 };
 
 }  // namespace
+
+absl::StatusOr<int64_t> DocumentsOfAWindow(const TokenFiles& files, int64_t end,
+                                           int64_t length) {
+  constexpr int64_t kParts = 16, kPart = 65536;
+  std::vector<int64_t> tokens(std::min(files.size(), kPart));
+  int64_t last = files.size() - static_cast<int64_t>(tokens.size());
+  double ends = 0;
+  for (int64_t i = 0; i < kParts; ++i) {
+    ASYRA_RETURN_IF_ERROR(
+        files.Read(last * i / (kParts - 1), INT64_MAX, absl::MakeSpan(tokens)));
+    ends += static_cast<double>(absl::c_count(tokens, end));
+  }
+  double read =
+      static_cast<double>(kParts) * static_cast<double>(tokens.size());
+  return std::max<int64_t>(
+      1, std::llround(ends / read * static_cast<double>(length)));
+}
 
 int64_t NumWindows(const TokenFiles& files, int64_t length) {
   return (files.size() - 1) / std::max<int64_t>(1, length);

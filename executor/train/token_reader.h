@@ -71,6 +71,12 @@ class TokenReader {
   int64_t epoch() const { return position() / windows(); }
 };
 
+// Returns how many documents windows of `length` tokens have, about, at least
+// 1, where each document ends with token `end`. Reads parts that are spread
+// over the files, a million tokens of them. Errors: those of TokenFiles::Read.
+absl::StatusOr<int64_t> DocumentsOfAWindow(const TokenFiles& files, int64_t end,
+                                           int64_t length);
+
 // Returns the number of windows of `length` in the files.
 int64_t NumWindows(const TokenFiles& files, int64_t length);
 

@@ -144,7 +144,7 @@ double VisiblePairs(const OpCall& local) {
        end = static_cast<double>(range.end);
   int64_t documents = local.attrs.Int("documents");
   if (documents > 1 && local.attrs.Bool("causal")) {
-    double length = t / static_cast<double>(documents);
+    double length = std::max(1.0, t / static_cast<double>(documents));
     return heads * s * sight.Pairs(0, length, length) / length;
   }
   double seen = sight.Pairs(begin, end, t);

@@ -9,15 +9,9 @@
 namespace asyra {
 namespace {
 
-std::vector<Type> TypesOf(const Program& program, const Op& op) {
-  std::vector<Type> types;
-  for (ValueId operand : op.operands) types.push_back(program.type(operand));
-  return types;
-}
-
 // Checks an attention and returns the shape of its starts.
 absl::StatusOr<Shape> RowsOf(const Program& program, const Op& op) {
-  std::vector<Type> types = TypesOf(program, op);
+  std::vector<Type> types = program.OperandTypes(op);
   auto error = [&](std::string_view what) {
     return Invalid("%{}: {}", program.value_name(op.results[0]), what);
   };
@@ -78,6 +72,14 @@ absl::StatusOr<bool> MaskDocuments(Program& program, const PassOptions& options,
     op.attrs.Set("documents", documents);
   }
   return true;
+}
+
+void SetDocuments(int64_t documents, Program* program) {
+  for (Op& op : program->ops) {
+    if (op.def->name != "attention") continue;
+    ops::AttentionExtras extras(program->OperandTypes(op), ops::kFirstExtra);
+    if (extras.starts >= 0) op.attrs.Set("documents", documents);
+  }
 }
 
 }  // namespace asyra

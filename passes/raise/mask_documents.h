@@ -1,6 +1,8 @@
 // Documents that follow each other in rows of tokens.
 #pragma once
 
+#include <cstdint>
+
 #include "passes/pass.h"
 
 namespace asyra {
@@ -17,5 +19,8 @@ namespace asyra {
 // name the attention.
 absl::StatusOr<bool> MaskDocuments(Program& program, const PassOptions& options,
                                    PassContext& context);
+
+// Tells each attention that has starts how many documents a row has, about.
+void SetDocuments(int64_t documents, Program* program);
 
 }  // namespace asyra

@@ -47,7 +47,8 @@ void AddDataFlags(CLI::App& app, TrainSettings* flags) {
   app.add_option("--document-end", flags->document_end,
                  "TOKEN that ends each document: tokens see their own alone, "
                  "and none is trained to tell the first of the next one; the "
-                 "model is compiled with --documents, 1 unless given")
+                 "model is compiled with --documents, as many as the data has "
+                 "unless given")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--restart-data", flags->restart_data,
                "a run that goes on from a checkpoint begins the data anew: it "

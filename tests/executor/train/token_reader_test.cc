@@ -73,6 +73,16 @@ class TokenReaderTest : public ::testing::Test {
 
 const Type kTwoRows = TypeOf(DType::kI64, {{2, {}}, {3, {}}});
 
+TEST_F(TokenReaderTest, DocumentsAreCounted) {
+  // Each byte comes once in 256 tokens.
+  auto files = Bytes(200 * 1024);
+  EXPECT_EQ(ASYRA_VALUE(DocumentsOfAWindow(*files, 10, 2560)), 10);
+  EXPECT_EQ(ASYRA_VALUE(DocumentsOfAWindow(*files, 10, 256)), 1);
+  EXPECT_EQ(ASYRA_VALUE(DocumentsOfAWindow(*files, 10, 8)), 1);
+  EXPECT_EQ(ASYRA_VALUE(DocumentsOfAWindow(*files, 1000, 2560)), 1);
+  EXPECT_EQ(ASYRA_VALUE(DocumentsOfAWindow(*Bytes(5), 2, 10)), 2);
+}
+
 TEST_F(TokenReaderTest, RowsFollowEachOtherAndBeginAgain) {
   // Three windows: the next epoch begins within the second batch.
   auto reader = ASYRA_VALUE(TokenReader::Open(Bytes(12), kTwoRows, Mesh(), 0));
