@@ -127,6 +127,19 @@ class Runs(TrainTest):
     folder = self.compiled()
     self.assertEqual(alone, [row[:3] for row in self.train(folder)])
 
+  def test_documents_follow_each_other(self):
+    end = ["--document-end", str(ord("."))]
+    alone = [row[:3] for row in self.train(LLAMA, *SHAPE, *end)]
+    self.assertNotEqual(alone, [row[:3] for row in self.train(LLAMA, *SHAPE)])
+    folder = self.path("documents")
+    shutil.move(self.compiled("--documents", "2"), folder)
+    self.assertEqual(alone, [row[:3] for row in self.train(folder, *end)])
+    args = ["--steps", "2", *RATE, "--data", self.text]
+    self.refused("tell the last token of each document (--document-end)",
+                 folder, *args)
+    plain = self.compiled()
+    self.refused("it was compiled without --documents", plain, *args, *end)
+
   def test_a_run_goes_on_from_its_newest_checkpoint(self):
     folder, run = self.compiled("--dp", "2"), self.path("run")
     # The rate depends on the last step.
