@@ -52,14 +52,17 @@ absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
     }
     return ReadTrainingFolder(flags.compile.model);
   }
-  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadForTraining(flags.compile));
-  if (flags.counts_documents) {
+  CompileFlags compile = flags.compile;
+  bool counts = flags.document_end.has_value() && compile.documents == 0;
+  if (counts) compile.documents = 1;
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadForTraining(compile));
+  if (counts) {
     ASYRA_RETURN_IF_ERROR(CountDocuments(flags, &model.raised.program));
   }
-  ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
+  ASYRA_RETURN_IF_ERROR(CheckTarget(compile));
   ASYRA_ASSIGN_OR_RETURN(CompiledTraining training,
-                         CompileTraining(flags.compile, model));
-  return ProgramsOf(training, flags.compile);
+                         CompileTraining(compile, model));
+  return ProgramsOf(training, compile);
 }
 
 // Before steps are taken that could not be saved.
@@ -132,10 +135,6 @@ absl::Status CheckFlags(const TrainSettings& flags) {
 absl::Status Main(TrainSettings flags,
                   const std::vector<NamedChoice>& choices) {
   flags.compile.train = flags.train;
-  if (flags.document_end.has_value() && flags.compile.documents == 0) {
-    flags.compile.documents = 1;
-    flags.counts_documents = true;
-  }
   absl::Status checked = CheckFlags(flags);
   bool trains = flags.sample.count == 0 && flags.check.empty();
   absl::StatusOr<bool> processes = RanksAreProcesses(Launch(flags));

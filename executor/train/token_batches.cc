@@ -221,6 +221,14 @@ std::optional<int64_t> IgnoredLabel(const Program& program) {
   return *ignored.begin();
 }
 
+struct TokenBatches::Source {
+  std::shared_ptr<const TokenFiles> files;
+  const Program& program;
+  int64_t device;
+  TokenReaderOptions options;
+  std::vector<Type> types;
+};
+
 absl::StatusOr<std::unique_ptr<TokenBatches>> TokenBatches::Open(
     std::shared_ptr<const TokenFiles> files, const Program& program,
     int64_t device, TokenReaderOptions options) {
@@ -229,12 +237,10 @@ absl::StatusOr<std::unique_ptr<TokenBatches>> TokenBatches::Open(
   options.limit =
       std::min(TokenLimit(program, tokens->value), ClassLimit(program));
   std::unique_ptr<TokenBatches> batches(new TokenBatches);
-  batches->files_ = std::move(files);
-  batches->program_ = &program;
-  batches->device_ = device;
-  batches->options_ = options;
+  batches->document_end_ = options.document_end;
+  Source source{std::move(files), program, device, options, {}};
   ASYRA_RETURN_IF_ERROR(
-      batches->ReaderOf(program.type(tokens->value)).status());
+      batches->ReaderOf(program.type(tokens->value), source).status());
   batches->model_shifts_ = LabelShift(program) > 0;
   if (options.document_end.has_value()) {
     batches->ignored_ = IgnoredLabel(program);
@@ -243,28 +249,31 @@ absl::StatusOr<std::unique_ptr<TokenBatches>> TokenBatches::Open(
     bool is_rate = program.value_name(input.value) == kRate;
     if (input.role != InputRole::kData || is_rate) continue;
     ASYRA_ASSIGN_OR_RETURN(batches->parts_.emplace_back(),
-                           batches->PartOf(input, *tokens));
+                           batches->PartOf(input, *tokens, source));
   }
-  batches->program_ = nullptr;
   return batches;
 }
 
-absl::StatusOr<size_t> TokenBatches::ReaderOf(const Type& type) {
-  auto found = absl::c_find(types_, type);
-  auto number = static_cast<size_t>(found - types_.begin());
-  if (found != types_.end()) return number;
+absl::StatusOr<size_t> TokenBatches::ReaderOf(const Type& type,
+                                              Source& source) {
+  auto found = absl::c_find(source.types, type);
+  auto number = static_cast<size_t>(found - source.types.begin());
+  if (found != source.types.end()) return number;
   ASYRA_ASSIGN_OR_RETURN(
       readers_.emplace_back(),
-      TokenReader::Open(files_, type, program_->mesh, device_, options_));
-  types_.push_back(type);
+      TokenReader::Open(source.files, type, source.program.mesh, source.device,
+                        source.options));
+  source.types.push_back(type);
   return number;
 }
 
 absl::StatusOr<TokenBatches::Part> TokenBatches::PartOf(const Input& input,
-                                                        const Input& tokens) {
-  const std::string& name = program_->value_name(input.value);
-  const Type &its = program_->type(input.value),
-             &type = program_->type(tokens.value);
+                                                        const Input& tokens,
+                                                        Source& source) {
+  const Program& program = source.program;
+  const std::string& name = program.value_name(input.value);
+  const Type &its = program.type(input.value),
+             &type = program.type(tokens.value);
   Part part;
   part.kind = &input == &tokens         ? Kind::kTokens
               : name == kLabels         ? Kind::kLabels
@@ -274,8 +283,8 @@ absl::StatusOr<TokenBatches::Part> TokenBatches::PartOf(const Input& input,
     ASYRA_RETURN_IF_ERROR(CheckLabels(its, type));
   } else if (part.kind == Kind::kFixed) {
     ASYRA_ASSIGN_OR_RETURN(Tensor whole, FixedInput(name, its, type));
-    part.fixed = Shard(whole, its, program_->mesh, device_);
-    if (name != kPositions || !options_.document_end.has_value()) return part;
+    part.fixed = Shard(whole, its, program.mesh, source.device);
+    if (name != kPositions || !document_end_.has_value()) return part;
     part.kind = Kind::kPlaces;
   }
   if (part.kind != Kind::kTokens && its.shape() != type.shape()) {
@@ -287,7 +296,7 @@ absl::StatusOr<TokenBatches::Part> TokenBatches::PartOf(const Input& input,
   }
   Type like = its;
   like.dtype = DType::kI64;
-  ASYRA_ASSIGN_OR_RETURN(part.reader, ReaderOf(like));
+  ASYRA_ASSIGN_OR_RETURN(part.reader, ReaderOf(like, source));
   return part;
 }
 
@@ -324,15 +333,15 @@ Tensor TokenBatches::ValueOf(const Part& part,
   return places;
 }
 
-// The label of a token is the next one, or, where the model shifts, itself.
-// That of a document's first token would be compared with the document before.
+// Returns the next token as the label of each, or, where the model shifts, the
+// token itself. Ignored is the first token of a document, which would be
+// compared with the document before.
 Tensor TokenBatches::LabelsOf(const TokenReader::Batch& batch) const {
   Tensor labels = model_shifts_ ? batch.tokens : batch.labels;
   if (!ignored_.has_value()) return labels;
   for (int64_t i = 0; i < labels.num_elements(); ++i) {
-    bool crosses = model_shifts_
-                       ? batch.starts.GetInt(i) == ColumnOf(batch, i)
-                       : batch.tokens.GetInt(i) == *options_.document_end;
+    bool crosses = model_shifts_ ? batch.starts.GetInt(i) == ColumnOf(batch, i)
+                                 : batch.tokens.GetInt(i) == *document_end_;
     if (crosses) labels.SetInt(i, *ignored_);
   }
   return labels;

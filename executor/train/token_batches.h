@@ -85,25 +85,22 @@ class TokenBatches {
   };
   TokenBatches() = default;
   const TokenReader& tokens() const { return *readers_[0]; }
-  absl::StatusOr<Part> PartOf(const Input& input, const Input& tokens);
+  // The arguments of Open, and the types of what readers_ read.
+  struct Source;
+  absl::StatusOr<Part> PartOf(const Input& input, const Input& tokens,
+                              Source& source);
   // Returns the number of the reader of rows that are sharded like `type`.
-  absl::StatusOr<size_t> ReaderOf(const Type& type);
+  absl::StatusOr<size_t> ReaderOf(const Type& type, Source& source);
   Tensor ValueOf(const Part& part, const TokenReader::Batch& batch) const;
   Tensor LabelsOf(const TokenReader::Batch& batch) const;
-
-  // The arguments of Open.
-  std::shared_ptr<const TokenFiles> files_;
-  const Program* program_ = nullptr;  // while it opens
-  int64_t device_ = 0;
-  TokenReaderOptions options_;
 
   std::vector<Part> parts_;
   // The first one of the tokens, others of inputs that are sharded in other
   // ways.
   std::vector<std::unique_ptr<TokenReader>> readers_;
-  std::vector<Type> types_;  // of what each reads
   bool model_shifts_ = false;
-  std::optional<int64_t> ignored_;  // label of a token of another document
+  // The last token of a document, and the label for one of another document.
+  std::optional<int64_t> document_end_, ignored_;
 };
 
 }  // namespace asyra

@@ -61,12 +61,15 @@ class BatchMaker {
           files_->Read(begin, options_.limit, absl::MakeSpan(row)));
       tokens.insert(tokens.end(), row.begin() + before, row.end() - 1);
       labels.insert(labels.end(), row.begin() + before + 1, row.end());
-      AddStarts(row, before, &starts);
+      if (options_.document_end.has_value()) AddStarts(row, before, &starts);
     }
-    return TokenReader::Batch{Tensor::FromInts(DType::kI64, shape, tokens),
-                              Tensor::FromInts(DType::kI64, shape, labels),
-                              Tensor::FromInts(DType::kI64, shape, starts),
-                              part_.column};
+    TokenReader::Batch batch = {Tensor::FromInts(DType::kI64, shape, tokens),
+                                Tensor::FromInts(DType::kI64, shape, labels)};
+    batch.column = part_.column;
+    if (options_.document_end.has_value()) {
+      batch.starts = Tensor::FromInts(DType::kI64, shape, starts);
+    }
+    return batch;
   }
 
  private:

@@ -50,7 +50,7 @@ class TokenReader {
 
   struct Batch {
     // This rank's parts, i64 [rows, length]. Starts are the places in the
-    // window where the tokens' documents begin; 0 without document_end.
+    // window where the tokens' documents begin; empty without document_end.
     Tensor tokens, labels, starts;
     int64_t column = 0;  // of the window, where they begin
   };

@@ -67,10 +67,9 @@ absl::StatusOr<bool> MaskDocuments(Program& program, const PassOptions& options,
   program.values.push_back({kDocumentStarts, Type(DType::kI64, shape)});
   program.inputs.push_back({starts, InputRole::kData, {}});
   for (Op& op : program.ops) {
-    if (op.def->name != "attention") continue;
-    op.operands.push_back(starts);
-    op.attrs.Set("documents", documents);
+    if (op.def->name == "attention") op.operands.push_back(starts);
   }
+  SetDocuments(documents, &program);
   return true;
 }
 

@@ -137,27 +137,40 @@ double BusFactor(CollectiveKind kind, int64_t ranks) {
   return kind == CollectiveKind::kAllReduce ? 2 * factor : factor;
 }
 
+namespace {
+
+// Calls visit(hosts) with the hosts of the members of each group over `axes`.
+template <typename Visit>
+void ForEachGroup(const Mesh& mesh, const AxisList& axes, int gpus_per_host,
+                  Visit visit) {
+  std::vector<bool> seen(mesh.num_devices());
+  for (int64_t device = 0; device < mesh.num_devices(); ++device) {
+    if (seen[device]) continue;
+    std::vector<int64_t> hosts = mesh.Group(device, axes);
+    for (int64_t& member : hosts) {
+      seen[member] = true;
+      member /= gpus_per_host;
+    }
+    visit(std::move(hosts));
+  }
+}
+
+}  // namespace
+
 GroupSpan SpanOf(const Mesh& mesh, const AxisList& axes, int gpus_per_host) {
   GroupSpan worst;
   worst.ranks = worst.per_host = mesh.size(axes);
   if (mesh.num_devices() <= gpus_per_host) return worst;
-  std::vector<bool> seen(mesh.num_devices());
-  for (int64_t device = 0; device < mesh.num_devices(); ++device) {
-    if (seen[device]) continue;
-    std::vector<int64_t> group = mesh.Group(device, axes);
-    for (int64_t& member : group) {
-      seen[member] = true;
-      member /= gpus_per_host;
-    }
-    std::sort(group.begin(), group.end());
-    for (auto first = group.begin(); first != group.end();) {
-      auto last = std::upper_bound(first, group.end(), *first);
+  ForEachGroup(mesh, axes, gpus_per_host, [&](std::vector<int64_t> hosts) {
+    std::sort(hosts.begin(), hosts.end());
+    for (auto first = hosts.begin(); first != hosts.end();) {
+      auto last = std::upper_bound(first, hosts.end(), *first);
       worst.per_host = std::min<int64_t>(worst.per_host, last - first);
       first = last;
     }
     worst.hosts = std::max<int64_t>(
-        worst.hosts, std::unique(group.begin(), group.end()) - group.begin());
-  }
+        worst.hosts, std::unique(hosts.begin(), hosts.end()) - hosts.begin());
+  });
   return worst;
 }
 
@@ -165,14 +178,12 @@ std::vector<int64_t> HostsOf(const Mesh& mesh, const AxisList& axes,
                              int gpus_per_host) {
   std::vector<int64_t> widest;
   size_t most = 0;
-  for (int64_t device = 0; device < mesh.num_devices(); ++device) {
-    std::vector<int64_t> hosts = mesh.Group(device, axes);
-    for (int64_t& member : hosts) member /= gpus_per_host;
+  ForEachGroup(mesh, axes, gpus_per_host, [&](std::vector<int64_t> hosts) {
     size_t different = std::set<int64_t>(hosts.begin(), hosts.end()).size();
-    if (different <= most) continue;
+    if (different <= most) return;
     most = different;
     widest = std::move(hosts);
-  }
+  });
   return widest;
 }
 

@@ -96,7 +96,7 @@ TEST(Documents, RowsOfSeveralAreARowForEach) {
   // Two ends in each row, whose labels are of other documents.
   EXPECT_EQ(packed.count, 4 * 14);
   ExpectSame(packed, TrainOn(FlagsOf(8, 8), text), 1e-10);
-  // What a row sees matters.
+  // Without the flag the model takes no starts.
   CompileFlags open = FlagsOf(4, 16);
   open.documents = 0;
   TrainingPrograms programs = ProgramsOfFlags(open);
@@ -104,7 +104,7 @@ TEST(Documents, RowsOfSeveralAreARowForEach) {
 }
 
 TEST(Documents, MeshesAgree) {
-  // Of lengths that fit no shard.
+  // Documents whose lengths fit no shard.
   std::string text;
   for (int i = 0; i < 90; ++i) {
     text += std::string(1 + i * 5 % 11, static_cast<char>('a' + i % 26)) + ".";

@@ -25,8 +25,7 @@ struct TrainSettings {
   TokenForm tokens = TokenForm::kAuto;
   bool shuffle = true;
   std::optional<int64_t> document_end;
-  bool counts_documents = false;  // of a row, in the data
-  bool restart_data = false;      // not where the checkpoint was
+  bool restart_data = false;  // not where the checkpoint was
   // The run.
   std::optional<int64_t> steps;  // with --data there are steps and a rate
   std::optional<double> rate;

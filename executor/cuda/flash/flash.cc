@@ -1,6 +1,5 @@
 #include "executor/cuda/flash/flash.h"
 
-#include <algorithm>
 #include <limits>
 #include <type_traits>
 
@@ -81,20 +80,16 @@ FlashDesign Fitting(FlashDesign design,
 // of a mask that heads share.
 void AddTiles(const AttentionProblem& p, const FlashTiling& tiling,
               FlashDesign* design) {
-  if (design->starts.has_value()) {
-    int64_t tiles[] = {p.b, 1, (p.s + tiling.rows - 1) / tiling.rows,
-                       (p.t + tiling.keys - 1) / tiling.keys};
-    std::copy_n(tiles, 4, design->tiles);
-    return;
-  }
-  if (!design->mask.has_value() || p.mask_strides[1] != 0) return;
-  auto count = [](int64_t stride, int64_t size, int64_t of) {
-    return stride == 0 ? 1 : (size + of - 1) / of;
+  const bool starts = design->starts.has_value();
+  bool shared_mask = design->mask.has_value() && p.mask_strides[1] == 0;
+  if (!starts && !shared_mask) return;
+  auto count = [&](int dim, int64_t size, int64_t of) {
+    return !starts && p.mask_strides[dim] == 0 ? 1 : (size + of - 1) / of;
   };
-  design->tiles[0] = count(p.mask_strides[0], p.b, 1);
+  design->tiles[0] = count(0, p.b, 1);
   design->tiles[1] = 1;
-  design->tiles[2] = count(p.mask_strides[2], p.s, tiling.rows);
-  design->tiles[3] = count(p.mask_strides[3], p.t, tiling.keys);
+  design->tiles[2] = count(2, p.s, tiling.rows);
+  design->tiles[3] = count(3, p.t, tiling.keys);
 }
 
 int64_t TileCount(const FlashDesign& design) {

@@ -271,7 +271,8 @@ inline std::vector<Tensor> Quarters(const PlanCase& c) {
   return whole;
 }
 
-// Of each order by each route, by copies and by messages, without groups.
+// Returns shapes of each order by each route, by copies and by messages,
+// without groups.
 inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
                                                   int64_t parts) {
   std::vector<PlanShape> shapes;
