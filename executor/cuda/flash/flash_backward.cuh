@@ -122,9 +122,9 @@ __device__ __forceinline__ void ProductOfRows(uint32 left, uint32 right,
   EndProducts();
 }
 
-// Turns products s and dp to weights and gradients of products, but for a
-// factor p.scale; row i / 2 of the thread is a key, columns are rows of q.
-// `mask`: its tile, where copies bring it. Not kHides: all rows see all keys.
+// Turns products s, or with a cap scores, to weights; row i / 2 of the thread
+// is a key, columns are rows of q. `mask`: its tile, where copies bring it. Not
+// kHides: all rows see all keys.
 template <bool kHides>
 __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
                                       uint32 rows, uint32 mask, int b, int h,
@@ -146,9 +146,7 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
     for (int i = 0; i < 4; ++i) {
       float log_sum = i % 2 == 0 ? of.x : of.z;
       float x = s[4 * j + i];
-#if CAP
-      x = p.softcap * Tanh(x * (p.scale / p.softcap));
-#elif MASK >= 2
+#if !CAP && MASK >= 2
       x *= p.scale;
 #endif
       int key = first_key + i / 2 * 8, row = m * BM + 8 * j + column + i % 2;
@@ -274,11 +272,14 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
     WaitProducts<1>();
     Hold(s);
 #if CAP
-    float slopes[BM / 2];
+    uint32 slopes[BM / 4];
 #pragma unroll
-    for (int i = 0; i < BM / 2; ++i) {
-      float t = Tanh(s[i] * (p.scale / p.softcap));
-      slopes[i] = 1 - t * t;
+    for (int i = 0; i < BM / 2; i += 2) {
+      float low = Tanh(s[i] * (p.scale / p.softcap));
+      float high = Tanh(s[i + 1] * (p.scale / p.softcap));
+      slopes[i / 2] = PackF16(1 - low * low, 1 - high * high);
+      s[i] = p.softcap * low;
+      s[i + 1] = p.softcap * high;
     }
 #endif
     uint32 mask = shared.mask + stage.at * kMaskBytes;
@@ -304,7 +305,10 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
     Gradient(rows, s, dp);
 #if CAP
 #pragma unroll
-    for (int i = 0; i < BM / 2; ++i) dp[i] *= slopes[i];
+    for (int i = 0; i < BM / 4; ++i) {
+      dp[2 * i] *= FromF16(slopes[i] & 0xffff);
+      dp[2 * i + 1] *= FromF16(slopes[i] >> 16);
+    }
 #endif
     PackAll(dp, scores);
     StoreScores(ds, row, column, scores);

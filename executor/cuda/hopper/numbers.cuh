@@ -30,6 +30,12 @@ __device__ __forceinline__ float Tanh(float x) {
   return 1 - 2 * Reciprocal(1 + Exp2(2 * kLog2E * x));
 }
 
+__device__ __forceinline__ uint32 PackF16(float low, float high) {
+  uint32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
 #if BF16
 __device__ __forceinline__ uint32 Pack(float low, float high) {
   uint32 both;
@@ -38,9 +44,7 @@ __device__ __forceinline__ uint32 Pack(float low, float high) {
 }
 #else
 __device__ __forceinline__ uint32 Pack(float low, float high) {
-  uint32 both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
+  return PackF16(low, high);
 }
 #endif
 
