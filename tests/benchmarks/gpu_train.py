@@ -6,8 +6,8 @@ Each row is compiled twice, as it was partitioned and with its schedule (with
 --overlap once more, with that flag), and asyra-train takes real steps of each:
 medians of their times, loss and copies of the host included, beside what the
 simulator predicts; memory of a GPU as nvidia-smi has it beside what the compiler
-predicts. torch_step.py has what
-PyTorch runs. All numbers go to OUT/gpu_train.json.
+predicts, and the clock and power of the slowest GPU. Clocks settle within some
+seconds: give --steps for so many. torch_step.py has what PyTorch runs. All numbers go to OUT/gpu_train.json.
 
 Compiling takes longer than the steps. With --programs DIR, compiled steps are
 kept in DIR, and those that are there are not compiled again; --compile-only makes
@@ -74,7 +74,7 @@ def flags_of(row, args):
   dims = [f"layers={row.layers}", f"batch={batch}", f"seq={row.seq}",
           f"vocabulary={row.vocabulary}"]
   flags = [row.model, "--train", "--dtype", "bf16", "--graph", "--machine",
-           args.machine, "--search-steps", str(args.search_steps)]
+           args.machine]
   for dim in dims:
     flags += ["--dim", dim]
   if row.gib:
@@ -82,12 +82,13 @@ def flags_of(row, args):
   return flags + [flag.format(args.ranks) for flag in MESHES[row.mesh]]
 
 
-class PeakMemory:
-  """GiB of the first GPU that are in use, at most, from start() on."""
+class GpuWatch:
+  """What nvidia-smi says of the GPUs from start() on."""
 
-  def __init__(self):
-    self.gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-    self.gib, self.ended = 0, threading.Event()
+  def __init__(self, ranks):
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    self.gpus = gpus[:ranks] if gpus[0] else list(map(str, range(ranks)))
+    self.looks, self.ended = [], threading.Event()
     self.thread = threading.Thread(target=self.watch)
 
   def start(self):
@@ -101,11 +102,25 @@ class PeakMemory:
 
   def watch(self):
     while not self.ended.wait(0.1):
-      out, error = said(["nvidia-smi", "--query-gpu=memory.used",
-                         "--id=" + self.gpu, "--format=csv,noheader,nounits"],
-                        10)
+      out, error = said(
+          ["nvidia-smi", "--query-gpu=memory.used,clocks.sm,power.draw",
+           "--id=" + ",".join(self.gpus), "--format=csv,noheader,nounits"], 10)
       if not error:
-        self.gib = max(self.gib, float(out.split()[0]) / 1024)
+        self.looks.append([list(map(float, line.split(",")))
+                           for line in out.splitlines()])
+
+  def found(self):
+    """GiB of the first GPU that are in use, at most; MHz and W of the slowest,
+    in the mean over the last two thirds, when clocks have settled."""
+    if not self.looks:
+      return {"gib": 0}
+    late = self.looks[len(self.looks) // 3:]
+    means = [(statistics.mean(look[i][1] for look in late),
+              statistics.mean(look[i][2] for look in late))
+             for i in range(len(self.gpus))]
+    mhz, watts = min(means)
+    return {"gib": max(look[0][0] for look in self.looks) / 1024,
+            "mhz": mhz, "watts": watts}
 
 
 def compiled(row, args, folder, more):
@@ -135,13 +150,13 @@ def write_tokens(path, count, limit):
 
 
 def trained(row, args, folder):
-  """Median ms of a step, GiB of a GPU."""
+  """Median ms of a step, and what GpuWatch found."""
   batch = row.batch * (args.ranks if row.mesh in ("dp", "zero") else 1)
   tokens = batch * row.seq
   data, table = (os.path.join(folder, name)
                  for name in ("tokens.bin", "steps.csv"))
   write_tokens(data, 4 * tokens + 1, min(row.vocabulary, 1 << 16))
-  peak = PeakMemory()
+  watch = GpuWatch(args.ranks)
   with subprocess.Popen(
       [os.path.join(args.tools, "asyra-train"), folder, "--random-weights",
        "--device", "cuda", "--data", data, "--steps",
@@ -153,26 +168,27 @@ def trained(row, args, folder):
     for line in run.stdout:
       # First values are there, and what made them is gone.
       if line.startswith("step"):
-        peak.start()
+        watch.start()
     killer.cancel()
-  peak.stop()
+  watch.stop()
   if run.returncode != 0:
     raise RuntimeError(line.strip())
   with open(table) as file:
     times = [tokens / float(step["tokens_per_s"]) * 1e3
              for step in csv.DictReader(file)]
-  return statistics.median(times[WARM_UP:]), peak.gib
+  return {"ms": statistics.median(times[WARM_UP:]), **watch.found()}
 
 
 def forms_of(row, args):
   """Flags of each way to schedule a row."""
-  forms = {"scheduled": []}
+  search = ["--search-steps", str(args.search_steps)]
+  forms = {"scheduled": search}
   if row.mesh == "one":  # nothing to hide
     return forms
   if not row.gib:  # else it does not fit
     forms = {"plain": ["--scheduler", "serial", "--tiles", "1"], **forms}
   if args.overlap:
-    forms["overlaps"] = ["--overlap"]
+    forms["overlaps"] = [*search, "--overlap"]
   return forms
 
 
@@ -183,7 +199,7 @@ def measured(row, args, folder, more):
     ms, gib = compiled(row, args, folder, more)
     found = {"predicted_ms": ms, "predicted_gib": gib}
     if not args.compile_only:
-      found["ms"], found["gib"] = trained(row, args, folder)
+      found.update(trained(row, args, folder))
     return found
   except RuntimeError as error:
     return {"error": str(error)}
@@ -234,6 +250,8 @@ def lines_of(row, found):
       text += f" {one['gib']:>6.1f} GiB"
       if one["predicted_gib"]:
         text += f", said {one['predicted_gib']:.1f}"
+      if "mhz" in one:
+        text += f", {one['mhz']:.0f} MHz, {one['watts']:.0f} W"
       if best:
         text += f", {one['ms'] / best:.2f}x of the best of torch"
     else:
