@@ -40,6 +40,14 @@ struct ProbeUse {
   uint64_t* cell = nullptr;  // host memory that outlives the probe
 };
 
+// A device at this moment. Fields are 0 where they are not known.
+struct PowerState {
+  double mhz = 0;       // of its SMs
+  double most_mhz = 0;  // the highest
+  double watts = 0;     // in the mean over about a second
+  double limit_w = 0;   // of it
+};
+
 // Thread-safe; streams and memory are used by those who asked for them.
 class Device {
  public:
@@ -55,6 +63,9 @@ class Device {
   // Bytes that can still be reserved, by all of its users together; INT64_MAX
   // if unknown.
   virtual int64_t BytesLeft() { return INT64_MAX; }
+
+  // May be called while the device works, and takes the host some us.
+  virtual PowerState Power() { return {}; }
 
   // Errors: ResourceExhausted, naming what is asked and what is left.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(

@@ -40,15 +40,17 @@ absl::Status CheckMachineIsRead(const Flags& flags) {
   bool is_written = !flags.machine_out.empty();
   bool is_base = is_written && bench.device == "cuda";
   for (const std::string& flag : flags.of_compiling) {
-    if (flag == "--machine" && !is_base && !bench.keep && !bench.pairs) {
+    if (flag == "--machine" && !is_base && !bench.keep && !bench.pairs &&
+        !bench.power) {
       return Invalid(
-          "--machine has no effect without a model, --keep, --pairs or{} "
-          "--machine-out",
+          "--machine has no effect without a model, --keep, --pairs, --power or"
+          "{} --machine-out",
           bench.device == "cuda" ? "" : " on a GPU");
     }
-    if (flag == "--set" && !is_written && !bench.pairs) {
+    if (flag == "--set" && !is_written && !bench.pairs && !bench.power) {
       return Invalid(
-          "--set has no effect without a model, --pairs or --machine-out");
+          "--set has no effect without a model, --pairs, --power or "
+          "--machine-out");
     }
     if (flag == "--nodes" && !is_written) {
       return Invalid("--nodes has no effect without a model or --machine-out");
@@ -97,8 +99,18 @@ absl::Status CheckFlags(const Flags& flags) {
   if (!(bench.seconds > 0)) {
     return Invalid("--seconds is {}, it must be above 0", bench.seconds);
   }
-  if (bench.models.empty() && !bench.grid && !bench.pairs) {
+  if (bench.power && bench.device == "cpu") {
+    return Invalid("--power is for GPUs, --device is cpu");
+  }
+  if (bench.models.empty() && !bench.grid && !bench.pairs && !bench.power) {
     return Invalid("--no-grid leaves nothing to measure without a model");
+  }
+  bool only_power = bench.power && bench.models.empty() && !bench.grid &&
+                    !bench.pairs && !bench.keep;
+  if (only_power && (!flags.machine_out.empty() || !flags.table.empty())) {
+    return Invalid(
+        "--power measures no call that a table could have: --keep takes over "
+        "what the table of --machine has");
   }
   return absl::OkStatus();
 }
@@ -154,6 +166,10 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
                "shapes of MLPs and projections: one after the other, in tiles, "
                "and as one op in the likely shapes of chunk plans and the one "
                "that the costs of --machine choose");
+  app.add_flag(
+      "--power", flags->power,
+      "also clock and power of GPUs under a few loads of seconds: what "
+      "energies follow, and how the clock of long steps");
   app.add_flag("--keep", flags->keep,
                "begins with what the table of --machine has, of the same "
                "device, driver and libraries, and measures only the rest");

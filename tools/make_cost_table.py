@@ -71,7 +71,7 @@ def main():
         seen.add(key)
   if not points:
     sys.exit(f"{', '.join(args.log)}: no measurements")
-  lines = ['  "schema": 1,']
+  lines = ['  "schema": 2,']
   lines += [f'  "{name}": {json.dumps(getattr(args, name))},'
             for name in header]
   lines.append('  "points": [')

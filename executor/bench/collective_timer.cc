@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "executor/bench/use_memory.h"
 #include "executor/comm/thread_world.h"
@@ -34,6 +35,9 @@ constexpr int kMostInRow = 20;
 constexpr double kPairUs = 20000;
 constexpr int kMostOfPair = 100;
 constexpr int kMostSettling = 1000;
+// Launches of a load between two looks at the clock.
+constexpr double kLoadUs = 20000;
+constexpr int kMostInLoad = 2000;
 
 int CountFor(double us, double one_us, int most) {
   return static_cast<int>(
@@ -42,6 +46,7 @@ int CountFor(double us, double one_us, int most) {
 
 // Groups of `ranks` neighbours of `devices`.
 absl::StatusOr<Mesh> GroupsOf(int64_t devices, int64_t ranks) {
+  if (devices == 1 && ranks == 1) return Mesh();
   if (ranks < 2 || devices % ranks != 0) {
     return Invalid("{} devices are no groups of {}", devices, ranks);
   }
@@ -131,10 +136,10 @@ class Timer : public RankTimer {
     double once = std::max(result.compute_us, result.collective_us);
     int collectives = CountFor(std::max(2 * once, kPairUs / 3),
                                result.collective_us, kMostOfPair);
-    // A library's collectives take longer beside computation, copies do not.
-    double longer = pair.by_copy_engine ? 1.2 : 3;
+    // Collectives take longer beside computation.
+    constexpr double kLonger = 3;
     auto computes = static_cast<int>(std::ceil(
-        longer * collectives * result.collective_us / result.compute_us));
+        kLonger * collectives * result.collective_us / result.compute_us));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> computing,
                            compute.Record(computes, *device_, *compute_));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> moving,
@@ -170,6 +175,33 @@ class Timer : public RankTimer {
     return result;
   }
 
+  absl::StatusOr<LoadPower> PowerOf(const Load& load) override {
+    Prepared prepared;
+    std::unique_ptr<Recording> row;
+    LoadPower power{.busy = load.busy};
+    double row_us = kLoadUs;
+    if (!load.text.empty()) {
+      CollectiveCall call = {load.text, static_cast<int>(world_.size())};
+      ASYRA_ASSIGN_OR_RETURN(prepared, PrepareCollective(call));
+      ASYRA_ASSIGN_OR_RETURN(power.us, OneUs(prepared));
+      int count = CountFor(kLoadUs, power.us, kMostInLoad);
+      ASYRA_ASSIGN_OR_RETURN(row, prepared.Record(count, *device_, *comm_));
+      row_us = count * power.us;
+      power.us = 1.0 / count;  // of a row's time
+    }
+    double pause_us = row == nullptr ? row_us : row_us * (1 / load.busy - 1);
+    double period_us = row == nullptr ? row_us : row_us + pause_us;
+    auto settling = static_cast<int>(load.settle_s * 1e6 / period_us);
+    auto measured =
+        std::max(1, static_cast<int>(load.measure_s * 1e6 / period_us));
+    LoadSums sums;
+    for (int i = -settling; i < measured; ++i) {
+      ASYRA_RETURN_IF_ERROR(
+          OneRow(row.get(), pause_us, i >= 0 ? &sums : nullptr));
+    }
+    return SlowestLoad(sums, power);
+  }
+
   absl::StatusOr<Timing> TimeSequence(absl::Span<const SequenceCall> calls,
                                       int samples) override {
     std::vector<KernelOfCall> kernels;
@@ -200,6 +232,61 @@ class Timer : public RankTimer {
   }
 
  private:
+  // Sums over rows of a load.
+  struct LoadSums {
+    double rows = 0, row_us = 0, all_us = 0, mhz = 0, watts = 0;
+  };
+
+  // Returns the time of one launch, on the slowest rank.
+  absl::StatusOr<double> OneUs(Prepared& prepared) {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> one,
+                           prepared.Record(1, *device_, *comm_));
+    LoadSums warm_up, sums;
+    ASYRA_RETURN_IF_ERROR(OneRow(one.get(), 0, &warm_up));
+    ASYRA_RETURN_IF_ERROR(OneRow(one.get(), 0, &sums));
+    return Largest(sums.row_us);
+  }
+
+  // Runs a row, if there is one, and then pauses.
+  absl::Status OneRow(Recording* row, double pause_us, LoadSums* sums) {
+    auto from = Clock::now();
+    if (row != nullptr) {
+      comm_->Record(*begin_);
+      row->Replay();
+      comm_->Record(*end_);
+    }
+    if (sums != nullptr) {
+      PowerState state = device_->Power();
+      sums->mhz += state.mhz;
+      sums->watts += state.watts;
+    }
+    ASYRA_RETURN_IF_ERROR(Wait(*comm_));
+    std::this_thread::sleep_for(
+        std::chrono::duration<double, std::micro>(pause_us));
+    if (sums == nullptr) return absl::OkStatus();
+    std::chrono::duration<double, std::micro> all = Clock::now() - from;
+    ++sums->rows;
+    sums->all_us += all.count();
+    if (row != nullptr) sums->row_us += end_->UsSince(*begin_);
+    return absl::OkStatus();
+  }
+
+  // `power.us`: the part of a row's time that a call takes.
+  absl::StatusOr<LoadPower> SlowestLoad(const LoadSums& sums, LoadPower power) {
+    PowerState state = device_->Power();
+    LoadPower slowest{.most_mhz = state.most_mhz, .limit_w = state.limit_w};
+    ASYRA_ASSIGN_OR_RETURN(slowest.us,
+                           Largest(power.us * sums.row_us / sums.rows));
+    ASYRA_ASSIGN_OR_RETURN(slowest.watts, Largest(sums.watts / sums.rows));
+    ASYRA_ASSIGN_OR_RETURN(slowest.busy, Largest(sums.row_us / sums.all_us));
+    ASYRA_ASSIGN_OR_RETURN(double lowest, Largest(-sums.mhz / sums.rows));
+    slowest.mhz = -lowest;
+    if (slowest.mhz <= 0 || slowest.watts <= 0) {
+      return Unimplemented("a device does not tell its clock and power");
+    }
+    return slowest;
+  }
+
   // Records as many barriers in a row as last for kMeetUs.
   absl::Status PrepareMeeting() {
     constexpr int kFew = 16;

@@ -23,12 +23,27 @@ struct PairCall {
   // Both run for this long before each is timed, so that the GPU's clock
   // settles at what its power allows.
   double settle_s = 0;
-  bool by_copy_engine = false;
 };
 
 struct PairTiming {
   double compute_us = 0, collective_us = 0;  // alone
   double compute_beside_us = 0, collective_beside_us = 0;
+};
+
+// A kernel that runs again and again on random data, or none.
+struct Load {
+  std::string
+      text;         // of a local call or a collective of all ranks; empty: none
+  double busy = 1;  // the share of the time in which it runs
+  double settle_s = 1.5, measure_s = 1;
+};
+
+// The slowest device, the lowest clock and the most power of all of them.
+struct LoadPower {
+  double us = 0;                 // of one call
+  double busy = 0;               // the share of the time in which calls ran
+  double mhz = 0, most_mhz = 0;  // the clock of SMs, and the highest
+  double watts = 0, limit_w = 0;
 };
 
 // One of several calls that are timed together, over the mesh (x=ranks): an op
@@ -57,6 +72,9 @@ class RankTimer {
                                                 int samples = 7) = 0;
   virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
                                               int samples = 5) = 0;
+  // All devices at the same time. Errors: Unimplemented where a device does not
+  // tell its clock and power.
+  virtual absl::StatusOr<LoadPower> PowerOf(const Load& load) = 0;
   // Times from the begin of the first call to the end of all, on the slowest
   // rank. A sample is a row of them, each after the one before. Overlaps are
   // carried out by chunk plans. Errors: Unimplemented also where ranks do not

@@ -101,6 +101,27 @@ int LaunchesFor(double us, double one_us, int most) {
       std::clamp<double>(std::ceil(us / std::max(one_us, 1e-3)), 1, most));
 }
 
+// The clock of a device that works, in the mean over times at which it is
+// asked.
+class MeanClock {
+ public:
+  explicit MeanClock(Device& device) : device_(device) {}
+
+  void Ask() {
+    double mhz = device_.Power().mhz;
+    if (mhz <= 0) return;
+    sum_ += mhz;
+    ++count_;
+  }
+  // 0: not known.
+  double mhz() const { return count_ == 0 ? 0 : sum_ / count_; }
+
+ private:
+  Device& device_;
+  double sum_ = 0;
+  int count_ = 0;
+};
+
 // Kernels that run in turn on one stream after the other.
 class Mix {
  public:
@@ -124,13 +145,14 @@ class Mix {
   }
 
   // All of them once: the time of one launch of each. Each waits for the one
-  // before on the device, not on the host.
-  absl::StatusOr<std::vector<double>> Round() {
+  // before on the device, not on the host. `clock` is asked meanwhile.
+  absl::StatusOr<std::vector<double>> Round(MeanClock* clock = nullptr) {
     const Trial* before = nullptr;
     for (const Part& part : parts_) {
       part.trial->Enqueue(*part.recording, before);
       before = part.trial.get();
     }
+    if (clock != nullptr) clock->Ask();
     std::vector<double> us;
     for (const Part& part : parts_) {
       ASYRA_RETURN_IF_ERROR(part.trial->Finish());
@@ -160,14 +182,18 @@ absl::StatusOr<Timing> TimeKernel(Device& device, const KernelUse& use,
   int launches = LaunchesFor(options.sample_us, one_us, options.max_launches);
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> recording,
                          trial.Record(launches));
+  MeanClock clock(device);
   auto replay = [&] { recording->Replay(); };
   ASYRA_RETURN_IF_ERROR(trial.DeviceUs(replay).status());
   std::vector<double> samples;
   for (int i = 0; i < options.samples; ++i) {
     ASYRA_ASSIGN_OR_RETURN(double us, trial.DeviceUs(replay));
+    clock.Ask();
     samples.push_back(us / launches);
   }
-  return TimingOf(std::move(samples));
+  Timing timing = TimingOf(std::move(samples));
+  timing.mhz = clock.mhz();
+  return timing;
 }
 
 absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
@@ -186,9 +212,10 @@ absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
   while (UsSince(begin) < options.warmup_s * 1e6) {
     ASYRA_RETURN_IF_ERROR(mix.Round().status());
   }
+  MeanClock clock(device);
   std::vector<std::vector<double>> samples;  // of each round
   for (int i = 0; i < options.samples; ++i) {
-    ASYRA_ASSIGN_OR_RETURN(samples.emplace_back(), mix.Round());
+    ASYRA_ASSIGN_OR_RETURN(samples.emplace_back(), mix.Round(&clock));
   }
   size_t next = 0;
   for (absl::StatusOr<Timing>& timing : timings) {
@@ -196,6 +223,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
     std::vector<double> of_call;
     for (const auto& round : samples) of_call.push_back(round[next]);
     timing = TimingOf(std::move(of_call));
+    timing->mhz = clock.mhz();
     ++next;
   }
   return timings;

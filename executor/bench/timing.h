@@ -9,6 +9,7 @@ struct Timing {
   double us = 0;      // the median
   double spread = 0;  // width of the middle half, as a part of the median
   int samples = 0;
+  double mhz = 0;  // the device's clock meanwhile, in the mean; 0: not known
 };
 
 // Returns the statistics of samples, at least one.

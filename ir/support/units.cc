@@ -47,6 +47,15 @@ std::string TimeChangeText(double us) {
   return (us >= 0 ? "+" : "") + TimeText(us);
 }
 
+std::string EnergyText(double joules) {
+  constexpr std::string_view kUnits[] = {"uJ", "mJ", "J"};
+  double count = joules * 1e6;
+  size_t unit = 0;
+  for (; count >= 999.5 && unit + 1 < std::size(kUnits); ++unit) count /= 1000;
+  int digits = count < 9.995 ? 2 : count < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", count, digits, kUnits[unit]);
+}
+
 std::string BytesText(int64_t bytes) {
   return std::abs(bytes) < 1024 ? fmt::format("{} bytes", bytes)
                                 : BytesText(static_cast<double>(bytes));

@@ -35,6 +35,8 @@ class BytesColumn {
   size_t unit_;
   int digits_;
 };
+// "840 uJ", "13.4 mJ", "2.07 J".
+std::string EnergyText(double joules);
 // "107 bytes", "4.29 KiB", "345.6 MiB", "1.00 GiB".
 std::string BytesText(int64_t bytes);
 std::string BytesText(double bytes);

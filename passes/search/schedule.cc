@@ -42,11 +42,14 @@ constexpr double kLeastGain = 0.01;
 
 class Scheduler {
  public:
+  // `any_clock`: the costs of the context without their clock.
   Scheduler(const Program& program, const ScheduleOptions& options,
-            int64_t capacity_bytes, PassContext& context)
+            int64_t capacity_bytes, const CostModel& any_clock,
+            PassContext& context)
       : program_(program),
         options_(options),
         capacity_bytes_(capacity_bytes),
+        any_clock_(any_clock),
         context_(context),
         shorter_(Shorten(program, kScheduledLayers, &cut_bytes_)),
         whole_(program, options, capacity_bytes, *context.costs) {}
@@ -91,7 +94,7 @@ class Scheduler {
   // The program's baseline, the whole program without tiles, and what a search
   // begins with.
   absl::StatusOr<std::vector<Candidate>> Begin() {
-    result_.baseline = Simulate(program_, *context_.costs);
+    result_.baseline = Simulate(program_, any_clock_);
     search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
                     &result_.steps);
     ASYRA_RETURN_IF_ERROR(
@@ -347,12 +350,12 @@ class Scheduler {
       ASYRA_RETURN_IF_ERROR(
           RunPasses(program, options_.streams, own, options_.manager));
     }
-    SimResult simulated = Simulate(program, *context_.costs);
+    SimResult simulated = Simulate(program, any_clock_);
     if (capacity_bytes_ > 0) {
       int64_t bytes = BytesOf(program, simulated);
       // On more streams, fewer values share bytes.
       if (bytes > capacity_bytes_ && !options_.streams.empty()) {
-        SimResult one = Simulate(as_it_is, *context_.costs);
+        SimResult one = Simulate(as_it_is, any_clock_);
         int64_t fewer = BytesOf(as_it_is, one);
         if (fewer <= bytes) {
           program = std::move(as_it_is);
@@ -407,6 +410,7 @@ class Scheduler {
   const Program& program_;
   const ScheduleOptions& options_;
   const int64_t capacity_bytes_;  // 0: any number
+  const CostModel& any_clock_;
   PassContext& context_;
   int64_t cut_bytes_ = 0;  // of what shorter_ lacks
   Program shorter_;
@@ -418,6 +422,29 @@ class Scheduler {
   std::map<std::string, int64_t> bytes_of_;  // by the text of a program
 };
 
+absl::StatusOr<ScheduleResult> ScheduleAtItsClock(
+    const Program& program, const ScheduleOptions& options,
+    const CostModel& any_clock, PassContext& context) {
+  const Machine& machine = context.costs->machine();
+  if (options.smallest) {
+    return Scheduler(program, options, /*capacity_bytes=*/1, any_clock, context)
+        .RunSmallest();
+  }
+  int64_t capacity = CapacityOf(options, machine);
+  bool must_fit = options.capacity_bytes.has_value() && !options.allow_misfit;
+  if (must_fit || capacity == 0) {
+    return Scheduler(program, options, capacity, any_clock, context).Run();
+  }
+  if (ResidentBytes(program) <= ValueBytes(capacity, program, machine)) {
+    auto result =
+        Scheduler(program, options, capacity, any_clock, context).Run();
+    if (!absl::IsResourceExhausted(result.status())) return result;
+  }
+  auto result = Scheduler(program, options, 0, any_clock, context).Run();
+  if (result.ok()) result->fits = false;
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
@@ -425,22 +452,16 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         PassContext& context) {
   if (context.costs == nullptr)
     return Invalid("needs costs: there are none in PassContext::costs");
-  const Machine& machine = context.costs->machine();
-  if (options.smallest) {
-    return Scheduler(program, options, /*capacity_bytes=*/1, context)
-        .RunSmallest();
+  const CostModel& any_clock = *context.costs;
+  SimResult baseline = Simulate(program, any_clock);
+  if (any_clock.clock_mhz() > 0 || baseline.clock_mhz == 0) {
+    return ScheduleAtItsClock(program, options, any_clock, context);
   }
-  int64_t capacity = CapacityOf(options, machine);
-  bool must_fit = options.capacity_bytes.has_value() && !options.allow_misfit;
-  if (must_fit || capacity == 0) {
-    return Scheduler(program, options, capacity, context).Run();
-  }
-  if (ResidentBytes(program) <= ValueBytes(capacity, program, machine)) {
-    auto result = Scheduler(program, options, capacity, context).Run();
-    if (!absl::IsResourceExhausted(result.status())) return result;
-  }
-  auto result = Scheduler(program, options, 0, context).Run();
-  if (result.ok()) result->fits = false;
+  const CostModel one_clock = any_clock.AtClock(baseline.clock_mhz);
+  context.costs = &one_clock;
+  absl::StatusOr<ScheduleResult> result =
+      ScheduleAtItsClock(program, options, any_clock, context);
+  context.costs = &any_clock;
   return result;
 }
 

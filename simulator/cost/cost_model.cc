@@ -16,6 +16,7 @@
 #include "ir/overlap.h"
 #include "ir/support/status.h"
 #include "simulator/cost/compute_cost.h"
+#include "simulator/cost/energy.h"
 #include "simulator/cost/packing.h"
 #include "simulator/cost/plan_cost.h"
 #include "simulator/cost/sharing.h"
@@ -56,6 +57,8 @@ void LeaveSms(double margin, OpCost* cost) {
   double slower = SlowdownOn(share, cost->waves);
   double longer = std::max(1.0, cost->load[kSms] * slower);
   cost->time_us *= longer;
+  cost->math_us *= longer;
+  cost->memory_us *= longer;
   for (double& load : cost->load) load /= longer;
   cost->load[kSms] = std::min(cost->load[kSms], share);
   cost->load[kCtaSlots] = std::min(cost->load[kCtaSlots] * longer, share);
@@ -146,6 +149,17 @@ CostModel CostModel::Over(Mesh mesh) const {
   return other;
 }
 
+CostModel CostModel::AtClock(double mhz) const {
+  CostModel other = *this;
+  other.clock_mhz_ = mhz;
+  return other;
+}
+
+OpCost CostModel::AtItsClock(OpCost cost) const {
+  if (clock_mhz_ > 0) SetClock(*machine_.gpu.power, clock_mhz_, &cost);
+  return cost;
+}
+
 OpCost CostModel::ComputeCost(const Work& work, DType dtype,
                               const Type& result) const {
   const Gpu& gpu = machine_.gpu;
@@ -156,6 +170,9 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
   OpCost cost;
   cost.is_compute = true;
   cost.time_us = gpu.kernel_us + busy_us;
+  cost.math_us = estimate.math_us;
+  cost.memory_us = estimate.memory_us;
+  cost.energy = EnergyOf(gpu, work, dtype);
   cost.limit = gpu.kernel_us > busy_us                 ? OpCost::kLatency
                : estimate.math_us > estimate.memory_us ? OpCost::kMath
                                                        : OpCost::kMemory;
@@ -182,6 +199,8 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.time_us = estimate.time_us;
   cost.algorithm = estimate.algorithm;
   cost.protocol = estimate.protocol;
+  cost.energy.bytes_uj =
+      LinkEnergyUj(machine_.gpu, payload_bytes * BusFactor(kind, span.ranks));
   cost.sms = estimate.ctas;
   cost.kernel_start_fraction = estimate.kernel_start_fraction;
   // A part always remains for computation.
@@ -212,7 +231,6 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
     // Matmuls next to it take only memory bandwidth from it; a reduction
     // requires as many SMs as saturate the memory.
     cost.beside_compute = 1;
-    cost.math_beside = 1 - moving * (1 - machine_.beside_copies);
     cost.required_sms =
         static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
     // The reduction's kernel fills all SMs ahead of the next kernel. Where it
@@ -283,6 +301,8 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
       machine_.edited ? std::max<int>(match.source, OpCost::kExtrapolated)
                       : match.source);
   cost->time_us *= match.factor;
+  cost->math_us *= match.factor;
+  cost->memory_us *= match.factor;
   for (int r = 0; r < kNumResources; ++r) {
     // CTA slots are held for its whole time.
     if (r == kCtaSlots) continue;
@@ -317,9 +337,13 @@ void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
 }
 
 OpCost CostModel::Cost(const OpCall& call) const {
+  return AtItsClock(MeasuredCost(call));
+}
+
+OpCost CostModel::MeasuredCost(const OpCall& call) const {
   if (call.def.is_view || call.def.is_wait) return {};
   if (call.def.body_communicates) {
-    OpCost cost = OverlapCost(call, *this);
+    OpCost cost = OverlapCost(call, clock_mhz_ > 0 ? AtClock(0) : *this);
     // Whole plans that were measured correct the replay of their pieces.
     if (cost.time_us > 0 && CanCarryPlans(*BodyOf(call.attrs), *this)) {
       OpCost measured = cost;
@@ -358,11 +382,11 @@ OpCost CostModel::RememberedCost(const Program& program, const Op& op) const {
   if (op.def->is_view || op.def->is_wait || IsConstant(op)) return {};
   size_t hash = CostMemo::Hash(program, op);
   if (std::optional<OpCost> known = memo_->Find(hash, program, op)) {
-    return *known;
+    return AtItsClock(*known);
   }
-  OpCost cost = Cost(OpUse(program, op));
+  OpCost cost = MeasuredCost(OpUse(program, op));
   memo_->Add(hash, program, op, cost);
-  return cost;
+  return AtItsClock(cost);
 }
 
 std::vector<OpCost> EstimateCosts(const Program& program,

@@ -31,6 +31,9 @@ class CostModel {
   CostModel(Machine machine, Mesh mesh, CostOptions options = {});
   // The same over another mesh.
   CostModel Over(Mesh mesh) const;
+  // The same at this clock, on a machine whose power is known: Simulate then
+  // looks for no other.
+  CostModel AtClock(double mhz) const;
 
   // `call` has distributed types. The formula times the factor of the machine's
   // table. A matmul with an sm_margin takes longer.
@@ -59,9 +62,14 @@ class CostModel {
   }
 
   const Machine& machine() const { return machine_; }
+  // 0: the clocks at which costs were measured.
+  double clock_mhz() const { return clock_mhz_; }
   const Mesh& mesh() const { return mesh_; }
 
  private:
+  // At the clock of measurements.
+  OpCost MeasuredCost(const OpCall& call) const;
+  OpCost AtItsClock(OpCost cost) const;
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
                         const GroupSpan& span,
@@ -85,7 +93,10 @@ class CostModel {
   Machine machine_;
   Mesh mesh_;
   CostOptions options_;
-  std::shared_ptr<CostMemo> memo_;  // shared with copies, which are equal
+  double clock_mhz_ = 0;
+  // Shared with copies, which are equal but for clocks: it holds costs at
+  // those of measurements.
+  std::shared_ptr<CostMemo> memo_;
 };
 
 // One cost per op of the program, in its order. Passes that only reorder a

@@ -6,6 +6,8 @@ namespace asyra {
 
 void CostSequence::Add(const OpCost& cost) {
   sum_.time_us += cost.time_us;
+  if (cost.limit == OpCost::kMath) sum_.math_us += cost.math_us;
+  sum_.energy.Add(cost.energy);
   for (int r = 0; r < kNumResources; ++r) {
     sum_.load[r] += cost.load[r] * cost.time_us;
   }

@@ -42,7 +42,8 @@ absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
   JsonFields fields(json, "", &errors);
   if (!errors.ok()) return Invalid("{}: should be an object", origin);
   Measurements result;
-  fields.Count("schema", 1, 1);
+  // Points of schema 1 have no clocks.
+  const int schema = fields.Count("schema", 1, 2);
   result.device = fields.Text("device");
   result.driver = fields.Text("driver");
   result.libraries = fields.Text("libraries");
@@ -53,6 +54,9 @@ absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
     measurement.call = point.Text("call");
     if (point.Has("ranks")) measurement.ranks = point.Count("ranks", 1, 4096);
     measurement.us = point.Number("us", {0.01, 1e9});
+    if (schema > 1 && point.Has("mhz")) {
+      measurement.mhz = point.Number("mhz", {1, 10000});
+    }
     result.points.push_back(std::move(measurement));
   });
   fields.Finish();
@@ -88,7 +92,9 @@ absl::Status CostTable::Add(const Measurement& point, const Machine& machine) {
       std::vector<Type> results,
       InferTypes(*call.def, call.attrs, call.operands, mesh));
   OpCall use = {*call.def, call.attrs, call.operands, results};
-  CostModel formulas(machine, mesh);
+  CostModel formulas = machine.gpu.power.has_value() && point.mhz > 0
+                           ? CostModel(machine, mesh).AtClock(point.mhz)
+                           : CostModel(machine, mesh);
   // With the library's formula it would count for the library.
   bool is_carried = call.def->body_communicates
                         ? CanCarryPlans(*BodyOf(call.attrs), formulas)

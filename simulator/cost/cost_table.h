@@ -22,6 +22,8 @@ struct Measurement {
   std::string call;
   int ranks = 1;
   double us = 0;
+  // The clock at which it took so long; 0: GpuPower::measured_mhz.
+  double mhz = 0;
 };
 
 struct Measurements {

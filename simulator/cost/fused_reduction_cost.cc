@@ -5,6 +5,7 @@
 #include "ir/overlap.h"
 #include "ir/plans/fused_reduction.h"
 #include "simulator/cost/cost_sequence.h"
+#include "simulator/cost/energy.h"
 #include "simulator/cost/plan_cost.h"
 
 namespace asyra {
@@ -58,6 +59,10 @@ OpCost FusedReductionCost(const OpCall& call, const CostModel& costs) {
   double longest_us = std::max(link_us, hbm_us);
   cost.is_compute = true;
   cost.time_us = machine.gpu.kernel_us + 2 * kPeerMeetingUs + longest_us;
+  cost.energy.bytes_uj =
+      MemoryEnergyUj(machine.gpu, rows.read_bytes + rows.write_bytes) +
+      LinkEnergyUj(machine.gpu, static_cast<double>(fused->read_from_others +
+                                                    fused->written_to_others));
   cost.load[kHbm] = std::min(1.0, hbm_us / cost.time_us);
   cost.load[kLink] = std::min(1.0, link_us / cost.time_us);
   cost.load[kSms] = cost.load[kCtaSlots] = 1;

@@ -21,6 +21,17 @@ enum Resource {
 };
 std::string_view ToString(Resource resource);
 
+// The energy that an op takes of its GPU, beyond what idling takes.
+struct OpEnergy {
+  double math_uj = 0;   // of arithmetic, at the highest clock
+  double bytes_uj = 0;  // of memory and links, at any clock
+
+  void Add(const OpEnergy& other) {
+    math_uj += other.math_uj;
+    bytes_uj += other.bytes_uj;
+  }
+};
+
 struct OpCost {
   // The source of the estimate, best first.
   enum Source : uint8_t { kMeasured, kInterpolated, kExtrapolated, kFormula };
@@ -37,6 +48,10 @@ struct OpCost {
 
   double time_us = 0;    // on the device, alone
   double launch_us = 0;  // on the host
+  // Times of arithmetic and of memory, each without the other: the longer of
+  // them counts.
+  double math_us = 0, memory_us = 0;
+  OpEnergy energy;
   bool is_compute = false;
   int sms = 0;  // held by a collective
   // The SMs held while its kernel runs, as a fraction of the GPU's: its CTAs',
@@ -52,8 +67,6 @@ struct OpCost {
   std::array<double, kNumResources> load = {};
   // The fraction of a collective's speed next to computation that uses all SMs.
   double beside_compute = 1;
-  // The value of Machine::beside_copies for a collective by copy engines.
-  double math_beside = 1;
   Algorithm algorithm = Algorithm::kNone;  // of a collective
   int protocol = -1;                       // of machine.protocols
   Source source = kFormula;

@@ -102,6 +102,11 @@ OpCost OverlapCost(const OpCall& call, const CostModel& costs) {
   if (AsksForCopyEngine(call.attrs)) cost.load[kCopyEngines] = moving;
   cost.limit =
       times.compute_us > times.copy_us ? OpCost::kMath : OpCost::kLinkBytes;
+  // Slower pieces stay hidden behind copies as long as these take longer.
+  cost.math_us = times.math_us;
+  cost.memory_us =
+      std::max(0.0, times.copy_us - (times.compute_us - times.math_us));
+  cost.energy = times.energy;
   // No table has whole plans.
   cost.source = std::max(times.source, OpCost::kExtrapolated);
   return cost;

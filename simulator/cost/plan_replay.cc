@@ -7,6 +7,7 @@
 #include "ir/plans/plan_exchanges.h"
 #include "ir/plans/plan_packing.h"
 #include "simulator/cost/collective_cost.h"
+#include "simulator/cost/energy.h"
 #include "simulator/cost/exchange_cost.h"
 #include "simulator/cost/sharing.h"
 
@@ -38,7 +39,7 @@ class PlanReplay {
         costs_(costs),
         setting_(setting),
         exchanges_(plan),
-        pieces_(CostModel(costs.machine(), Mesh())),
+        pieces_(CostModel(costs.machine(), Mesh()).AtClock(costs.clock_mhz())),
         seen_us_(plan.signals.size()) {
     for (int r = 0; r < plan.ranks; ++r) {
       size_t first = queues_.size();
@@ -49,7 +50,8 @@ class PlanReplay {
       }
     }
     computed_us_.assign(plan.ranks, 0);
-    copied_us_ = hbm_us_ = sms_us_ = computed_us_;
+    copied_us_ = hbm_us_ = sms_us_ = math_us_ = computed_us_;
+    energy_.resize(plan.ranks);
   }
 
   PlanTimes Run() {
@@ -67,6 +69,8 @@ class PlanReplay {
     times_.compute_us = computed_us_[busiest];
     times_.hbm_us = hbm_us_[busiest];
     times_.sms_us = sms_us_[busiest];
+    times_.math_us = math_us_[busiest];
+    times_.energy = energy_[busiest];
     times_.copy_us = *std::max_element(copied_us_.begin(), copied_us_.end());
     return std::move(times_);
   }
@@ -163,7 +167,10 @@ class PlanReplay {
     }
     OpCost cost =
         costs_.ExchangeCost(traffic, setting_.axes, setting_.sm_margin);
-    for (Queue* queue : queues) queue->beside_compute = cost.beside_compute;
+    for (Queue* queue : queues) {
+      queue->beside_compute = cost.beside_compute;
+      energy_[queue->rank].Add(cost.energy);
+    }
     return cost.time_us;
   }
 
@@ -245,6 +252,7 @@ class PlanReplay {
       queue->fixed_us += 2 * bytes / MemoryBytesPerUs();
     } else {
       queue->bytes = bytes;
+      energy_[queue->from].bytes_uj += LinkEnergyUj(machine().gpu, bytes);
     }
   }
 
@@ -274,6 +282,7 @@ class PlanReplay {
     double busy_us = moved_bytes / MemoryBytesPerUs();
     cost.time_us = machine().gpu.kernel_us + busy_us;
     cost.load[kHbm] = busy_us / cost.time_us;
+    cost.energy.bytes_uj = MemoryEnergyUj(machine().gpu, moved_bytes);
     cost.load[kSms] =
         cost.load[kHbm] * machine().gpu.hbm_sms / machine().gpu.sms;
     return cost;
@@ -293,6 +302,8 @@ class PlanReplay {
     computed_us_[queue->rank] += cost.time_us;
     hbm_us_[queue->rank] += cost.time_us * cost.load[kHbm];
     sms_us_[queue->rank] += cost.time_us * cost.load[kSms];
+    if (cost.limit == OpCost::kMath) math_us_[queue->rank] += cost.math_us;
+    energy_[queue->rank].Add(cost.energy);
   }
 
   void Finish(Queue* queue) {
@@ -376,7 +387,9 @@ class PlanReplay {
   std::vector<Queue> queues_;
   std::vector<std::vector<double>> seen_us_;  // by signal and count
   std::vector<Known> known_;
-  std::vector<double> computed_us_, copied_us_, hbm_us_, sms_us_;  // by rank
+  // By rank.
+  std::vector<double> computed_us_, copied_us_, hbm_us_, sms_us_, math_us_;
+  std::vector<OpEnergy> energy_;
   double now_ = 0;
   PlanTimes times_;
 };

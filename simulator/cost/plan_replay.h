@@ -29,8 +29,10 @@ struct PlanTimes {
   double time_us = 0;  // until the last queue of the last rank ends
   // Times of the rank that computes, or copies, longest.
   double compute_us = 0, copy_us = 0;
-  double hbm_us = 0;  // of its pieces, memory at full speed
-  double sms_us = 0;  // all SMs
+  double hbm_us = 0;   // of its pieces, memory at full speed
+  double sms_us = 0;   // all SMs
+  double math_us = 0;  // of pieces that arithmetic limits
+  OpEnergy energy;
   // Bytes on all ranks that kernels do not take where they are
   // (ir/plans/plan_packing.h).
   int64_t packed_bytes = 0;

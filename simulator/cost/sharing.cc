@@ -114,17 +114,8 @@ void SlowCollectives(absl::Span<const ActiveOp> active,
   }
 }
 
-// The slowest clock that a collective by copy engines leaves.
-void SlowMath(absl::Span<const ActiveOp> active, std::vector<double>* speeds) {
-  double kept = 1;
-  for (auto [op, has_kernel] : active) kept = std::min(kept, op->math_beside);
-  for (size_t i = 0; i < active.size(); ++i) {
-    if (active[i].cost->limit == OpCost::kMath) (*speeds)[i] *= kept;
-  }
-}
-
 // All that ShareResources reads of an op.
-using Use = std::array<double, kNumResources + 9>;
+using Use = std::array<double, kNumResources + 7>;
 Use UseOf(const OpCost& cost) {
   Use use = {cost.is_compute ? 1.0 : 0.0,
              cost.persistent ? 1.0 : 0.0,
@@ -132,9 +123,7 @@ Use UseOf(const OpCost& cost) {
              cost.required_sms,
              cost.sm_margin,
              cost.waves,
-             cost.beside_compute,
-             cost.math_beside,
-             cost.limit == OpCost::kMath ? 1.0 : 0.0};
+             cost.beside_compute};
   std::copy(cost.load.begin(), cost.load.end(), use.end() - kNumResources);
   return use;
 }
@@ -168,7 +157,6 @@ void ShareResources(absl::Span<const ActiveOp> active,
     (*speeds)[i] = users[i].speed * users[i].placed;
   }
   SlowCollectives(active, speeds);
-  SlowMath(active, speeds);
 }
 
 SharedSpeeds::SharedSpeeds(absl::Span<const OpCost> op_costs)

@@ -30,8 +30,7 @@ double SlowdownOn(double share, double waves);
 // ops that use it keep that speed and the others rise further. Collectives hold
 // their SMs: computation has the remaining ones. A collective next to
 // computation keeps at most the share `beside_compute` of its speed, more where
-// the computation leaves SMs free. Beside copies between GPUs, computation
-// limited by arithmetic keeps the share OpCost::math_beside of its speed.
+// the computation leaves SMs free.
 struct ActiveOp {
   const OpCost* cost;
   // True if it has a kernel at this time, false in the part of a collective

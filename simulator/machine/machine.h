@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,28 @@ struct LibraryMemory {
   double workspace = 0;
 };
 
+// The power of a GPU, and what follows from its limit: the clock of a long step
+// is the highest at which it draws no more (simulator/replay/step_clock.h).
+// Energies are those of data that is not zeros.
+struct GpuPower {
+  double cap_w = 0;         // on average, as long steps draw at the limit
+  double idle_w = 0;        // with a context, at the highest clock
+  double most_mhz = 0;      // the highest clock
+  double measured_mhz = 0;  // at which rates and times were measured, where
+                            // these say nothing else
+  // The share of the time of arithmetic, at measured_mhz, that is inversely
+  // proportional to the clock; the rest stays.
+  double clock_share = 1;
+  // The energy of arithmetic is proportional to the clock raised to this.
+  double exponent = 0;
+  // At the highest clock: a flop of matmuls by the name of the element type,
+  // of all types that matrix_tflops has; any other flop.
+  std::map<std::string, double, std::less<>> pj_matrix;
+  double pj_vector = 0;
+  double pj_hbm = 0;   // a byte of device memory
+  double pj_link = 0;  // a byte sent, another received, memory included
+};
+
 struct Gpu {
   std::string name;
   int sms = 0;
@@ -60,6 +83,7 @@ struct Gpu {
   // done.
   bool gemm_persistent = false;
   LibraryMemory library_mib;
+  std::optional<GpuPower> power;  // none: clocks are not known to change
 };
 
 enum class LinkKind : uint8_t { kNvlink, kPcie };
@@ -102,10 +126,6 @@ struct Machine {
   std::map<CollectiveKind, CollectiveParams> collectives;  // of all kinds
   int copy_engines = 0;
   Rate copy_gbps;  // of copy engines to the other GPUs, one direction
-  // The fraction of its speed that computation limited by arithmetic keeps
-  // while copy engines move data between GPUs: a GPU at its limit of power
-  // lowers its clock for them. 1 where no one measured it.
-  double beside_copies = 1;
   // Processes of a host can open each other's device memory, so that copy
   // engines connect them too. False unless the file says so.
   bool process_copies = false;

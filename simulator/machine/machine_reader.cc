@@ -17,6 +17,10 @@ constexpr Range kMemoryGbps = {1, 100000};
 constexpr Range kLinkGbps = {0.1, 10000};
 constexpr Range kTflops = {0.01, 100000};
 
+// The schema in which hosts had `beside_copies`, the share of its speed that
+// arithmetic kept beside copies.
+constexpr int kBesideCopies = 3;
+
 // {"peak": 4800, "achievable": 4260}
 Rate ReadRate(JsonFields& fields, const char* key, Range range) {
   return fields.Object(key, [&](JsonFields& pair) {
@@ -56,6 +60,40 @@ LibraryMemory ReadLibraryMemory(JsonFields& fields) {
           .workspace = fields.Number("workspace", kMib)};
 }
 
+// `types`: of the GPU's matmuls.
+GpuPower ReadPower(JsonFields& fields,
+                   const std::map<std::string, Rate, std::less<>>& types) {
+  constexpr Range kWatts = {1, 10000};
+  constexpr Range kMhz = {100, 10000};
+  constexpr Range kPicojoules = {0, 100000};
+  GpuPower power;
+  power.cap_w = fields.Number("cap_w", kWatts);
+  power.idle_w = fields.Number("idle_w", kWatts);
+  power.most_mhz = fields.Number("most_mhz", kMhz);
+  power.measured_mhz = fields.Number("measured_mhz", kMhz);
+  power.clock_share = fields.Number("clock_share", {0, 1});
+  power.exponent = fields.Number("exponent", {0, 4});
+  power.pj_matrix = fields.Object("pj_matrix", [&](JsonFields& matrix) {
+    std::map<std::string, double, std::less<>> energies;
+    for (const auto& [type, rate] : types) {
+      energies[type] = matrix.Number(type.c_str(), kPicojoules);
+    }
+    return energies;
+  });
+  power.pj_vector = fields.Number("pj_vector", kPicojoules);
+  power.pj_hbm = fields.Number("pj_hbm", kPicojoules);
+  power.pj_link = fields.Number("pj_link", kPicojoules);
+  auto above = [&](const char* key, double value, const char* limit,
+                   double most) {
+    if (!fields.ok() || value <= most) return;
+    fields.Fail(fields.Path(key),
+                fmt::format("is {}, above {} {}", value, limit, most));
+  };
+  above("measured_mhz", power.measured_mhz, "most_mhz", power.most_mhz);
+  above("idle_w", power.idle_w, "cap_w", power.cap_w);
+  return power;
+}
+
 Gpu ReadGpu(JsonFields& fields) {
   Gpu gpu;
   gpu.name = fields.Text("name");
@@ -73,6 +111,11 @@ Gpu ReadGpu(JsonFields& fields) {
   gpu.gemm_persistent =
       fields.Has("gemm_persistent") && fields.Bool("gemm_persistent");
   gpu.library_mib = fields.Object("library_mib", ReadLibraryMemory);
+  if (fields.Has("power")) {
+    gpu.power = fields.Object("power", [&](JsonFields& power) {
+      return ReadPower(power, gpu.matrix_tflops);
+    });
+  }
   // Sheets quote twice the dense rate for sparse operands; the arithmetic of
   // one SM tells them apart.
   double per_clock = fields.Number("bf16_flops_per_sm_clock", {1, 1e6});
@@ -134,7 +177,7 @@ LinkKind ReadLinkKind(JsonFields& host) {
   return link == "pcie" ? LinkKind::kPcie : LinkKind::kNvlink;
 }
 
-void ReadHost(JsonFields& host, Machine* machine) {
+void ReadHost(JsonFields& host, int schema, Machine* machine) {
   machine->gpus_per_host = host.Count("gpus", 1, 4096);
   machine->link = ReadLinkKind(host);
   machine->link_gbps = ReadRate(host, "link_gbps", kLinkGbps);
@@ -152,21 +195,22 @@ void ReadHost(JsonFields& host, Machine* machine) {
   if (machine->copy_engines > 0 || host.Has("copy_gbps")) {
     machine->copy_gbps = ReadRate(host, "copy_gbps", kLinkGbps);
   }
-  if (host.Has("beside_copies")) {
-    machine->beside_copies = host.Number("beside_copies", kFraction);
+  // Power says it since.
+  if (schema == kBesideCopies && host.Has("beside_copies")) {
+    host.Number("beside_copies", kFraction);
   }
 }
 
 Machine ReadMachine(JsonFields& fields, std::string* table_file) {
   Machine machine;
-  fields.Count("schema", 3, 3);
+  const int schema = fields.Count("schema", kBesideCopies, 4);
   machine.name = fields.Text("name");
   if (fields.Has("nodes")) machine.nodes = fields.Count("nodes", 1, 1 << 20);
   machine.gpu = fields.Object("gpu", ReadGpu);
   machine.launch_us = fields.Number("launch_us", {0, 1000});
   machine.graph_launch_us = fields.Number("graph_launch_us", {0, 1000});
   fields.Object("host", [&](JsonFields& host) {
-    ReadHost(host, &machine);
+    ReadHost(host, schema, &machine);
     return true;
   });
   fields.Object("network", [&](JsonFields& network) {

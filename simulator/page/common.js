@@ -78,6 +78,15 @@ function bytesLike(largest) {
 }
 const bytes = (count) => bytesLike(Math.abs(count))(count);
 
+const megahertz = (mhz) => mhz.toFixed(0) + ' MHz';
+const watts = (w) => w.toFixed(0) + ' W';
+function energy(joules) {
+  const units = ['\u00b5J', 'mJ', 'J'];
+  let count = joules * 1e6, unit = 0;
+  for (; count >= 999.5 && unit + 1 < units.length; ++unit) count /= 1000;
+  return +count.toPrecision(3) + ' ' + units[unit];
+}
+
 // Steps of 1, 2 and 5 times a power of ten; about `count` of them in `length`.
 function niceStep(length, count) {
   const power = Math.pow(10, Math.floor(Math.log10(length / count)));

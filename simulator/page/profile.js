@@ -57,7 +57,7 @@ function cards() {
   const capacity = last.memory.capacity_bytes;
   const needs = last.memory.device_bytes || last.memory.peak_bytes;
   const libraries = last.memory.device_bytes - last.memory.arena_bytes;
-  const unit = (last.step || {}).unit || 'tokens';
+  const unit = unitOfStep(last);
   const list = [
     card(time(last.makespan_us), two ? names[1] : 'a step'),
     gain(),
@@ -69,6 +69,9 @@ function cards() {
     card(time(last.exposed_comm_us), 'exposed communication',
          'of ' + time(last.comm_us)),
     last.mfu ? card(percent(last.mfu), 'MFU') : null,
+    last.power ? card(megahertz(last.power.clock_mhz), 'clock',
+      watts(last.power.watts) + (last.power.clock_mhz < last.power.most_mhz ?
+        ', at the limit of power' : '')) : null,
     needs ? card(bytes(needs), 'memory of the device',
       [!capacity ? '' : needs > capacity ?
         'DOES NOT FIT: ' + bytes(needs - capacity) + ' more than ' +
@@ -100,11 +103,15 @@ const exposedAxes = () => [...new Set(profiles.flatMap((profile) =>
 // What traces do not say is zero there.
 const NOT_IN_TRACES = true;
 
+function unitOfStep(profile) {
+  return (profile.step || {}).unit || 'tokens';
+}
+
 function totals() {
   const time = timesLike(Math.max(...profiles.map((p) => p.makespan_us)));
   const rows = [
     ['makespan', (p) => p.makespan_us, time],
-    [((last.step || {}).unit || 'tokens') + ' a second',
+    [unitOfStep(last) + ' a second',
      (p) => p.tokens_per_s || 0, count, false, NOT_IN_TRACES],
     ['lower bound', (p) => p.lower_bound_us, time, true, NOT_IN_TRACES],
     ['computation', (p) => p.compute_us, time],
@@ -114,6 +121,12 @@ function totals() {
       p.exposed.find((entry) => entry.axes === axes)?.exposed_us || 0, time]),
     ['bubble', (p) => p.bubble, percent],
     ['MFU', (p) => p.mfu, percent, false, NOT_IN_TRACES],
+    ['clock', (p) => (p.power || {}).clock_mhz || 0, megahertz, false,
+     NOT_IN_TRACES],
+    ['power of a device', (p) => (p.power || {}).watts || 0, watts, true,
+     NOT_IN_TRACES],
+    ['energy for a ' + unitOfStep(last).slice(0, -1),
+     (p) => (p.power || {}).joules_per_token || 0, energy, true, NOT_IN_TRACES],
     ['peak memory', (p) => p.memory.peak_bytes, bytes, true, NOT_IN_TRACES],
     ['ops', (p) => p.ops.length, String, null],
     ['collectives', (p) => p.collectives, String, null],

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,10 @@ class CostedProgram {
             SummedInPlace(program))),
         replay_ops_(ReplayOps()) {}
   CostedProgram(const Program& program, const CostModel& costs)
-      : CostedProgram(program, EstimateCosts(program, costs)) {}
+      : CostedProgram(program, EstimateCosts(program, costs)) {
+    clock_mhz_ = costs.clock_mhz();
+    if (clock_mhz_ > 0) power_ = costs.machine().gpu.power;
+  }
   // The same program at other costs.
   CostedProgram(const CostedProgram& same, std::vector<OpCost> op_costs)
       : program_(same.program_),
@@ -50,6 +54,9 @@ class CostedProgram {
   absl::Span<const OpCost> op_costs() const { return op_costs_; }
   // By op.
   absl::Span<const ReplayOp> replay_ops() const { return replay_ops_; }
+  // The clock of the costs, and the power of the machine; 0: they have none.
+  double clock_mhz() const { return clock_mhz_; }
+  const GpuPower& power() const { return *power_; }
   const Dependencies& dependencies() const { return *dependencies_; }
   // Returns the values of SummedInPlace (ir/accumulation.h).
   absl::Span<const ValueId> summed_in_place() const {
@@ -78,6 +85,8 @@ class CostedProgram {
   std::shared_ptr<const Dependencies> dependencies_;
   std::shared_ptr<const std::vector<ValueId>> summed_in_place_;
   std::vector<ReplayOp> replay_ops_;
+  double clock_mhz_ = 0;
+  std::optional<GpuPower> power_;
 };
 
 }  // namespace asyra

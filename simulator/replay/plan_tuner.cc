@@ -44,7 +44,7 @@ class Tuner {
       setting_.sm_margin = tuned.sm_margin;
       TryGroups(tuned.shape);
     }
-    TryQueues(FastestByPieces(1)[0].shape);
+    TryQueues();
     // Proven last: few are chosen.
     SortBy(&OverlapTuning::time_us, &tried_);
     std::vector<OverlapTuning> fastest;
@@ -195,14 +195,17 @@ class Tuner {
     Try(shape);
   }
 
-  // Signals behind the copies of one queue pass beside those of another.
-  void TryQueues(PlanShape shape) {
-    if (!copies_ || shape.route != PlanRoute::kDirect || body_.ranks < 3) {
+  // Tries more queues for the fastest shape that sends directly: signals behind
+  // the copies of one pass beside those of another.
+  void TryQueues() {
+    if (!copies_ || body_.ranks < 3) return;
+    for (OverlapTuning& tuned : FastestByPieces(tried_.size())) {
+      if (tuned.shape.route != PlanRoute::kDirect) continue;
+      for (int queues : {2, 3}) {
+        tuned.shape.copy_queues = queues;
+        Try(tuned.shape);
+      }
       return;
-    }
-    for (int queues : {2, 3}) {
-      shape.copy_queues = queues;
-      Try(shape);
     }
   }
 

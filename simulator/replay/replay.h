@@ -42,7 +42,10 @@ struct SimResult {
   double comm_us = 0;          // some collective runs
   double exposed_comm_us = 0;  // some collective and no computation
   double bubble = 0;           // 1 - compute_us / makespan_us
-  double lower_bound_us = 0;   // the largest of `bounds`
+  // 0 where the machine's power is not known, and from Replay.
+  double clock_mhz = 0;
+  double watts = 0;           // in the mean over the step
+  double lower_bound_us = 0;  // the largest of `bounds`
   LowerBounds bounds;
   int64_t peak_bytes = 0;    // inputs and weights included
   int64_t weight_bytes = 0;  // weights and state

@@ -47,6 +47,11 @@ class ProfileMaker {
     profile_.exposed_comm_us = result_.exposed_comm_us;
     profile_.bubble = result_.bubble;
     profile_.collectives = result_.collectives;
+    if (result_.clock_mhz > 0) {
+      profile_.clock_mhz = result_.clock_mhz;
+      profile_.most_mhz = costs_.machine().gpu.power->most_mhz;
+      profile_.watts = result_.watts;
+    }
     for (const AxesExposure& axes : result_.exposed) {
       profile_.exposed.push_back({AxesToString(axes.axes, program_.mesh),
                                   axes.comm_us, axes.exposed_us});

@@ -92,6 +92,9 @@ struct Profile {
   // do in that time at their dense peak; 0: unknown.
   double mfu = 0;
   int collectives = 0;
+  // In long rows of steps: the clock and its highest, the mean power of a
+  // device; 0: not known.
+  double clock_mhz = 0, most_mhz = 0, watts = 0;
 
   std::vector<std::string> streams;
   std::vector<ProfileOp> ops;  // in issue order
@@ -134,6 +137,10 @@ double ModelFlopUtilization(const Program& program, const Machine& machine,
 // Computes from `ops`: makespan_us, compute_us, comm_us, exposed_comm_us,
 // bubble, exposed, collectives.
 void SumUp(Profile* profile);
+
+// The energy of all devices for a token, image or sample of the step, in J; 0:
+// not known.
+double EnergyPerToken(const Profile& profile);
 
 // Returns whether makespans differ by less than the larger of their noises, so
 // that neither counts as faster.

@@ -49,6 +49,8 @@ std::string Shown(const Total& total, const TimeColumn& times, double value) {
 
 std::string Share(double percent) { return fmt::format("{:.1f} %", percent); }
 std::string Count(double count) { return fmt::format("{:.0f}", count); }
+std::string Megahertz(double mhz) { return fmt::format("{:.0f} MHz", mhz); }
+std::string Watts(double watts) { return fmt::format("{:.0f} W", watts); }
 std::string Bytes(double bytes) { return BytesText(bytes); }
 
 // Exposed time over all axes that either communicates over.
@@ -65,6 +67,11 @@ std::vector<Total> ExposedOver(const Profile& a, const Profile& b) {
 
 std::string RateName(const StepShape& a, const StepShape& b) {
   return fmt::format("{} a second", a.known() ? a.unit() : b.unit());
+}
+
+std::string EnergyName(const StepShape& a, const StepShape& b) {
+  std::string_view unit = a.known() ? a.unit() : b.unit();
+  return fmt::format("energy a {}", unit.substr(0, unit.size() - 1));
 }
 
 std::vector<Total> Totals(const Profile& a, const Profile& b) {
@@ -87,6 +94,13 @@ std::vector<Total> Totals(const Profile& a, const Profile& b) {
       {"ops", Count, number(a.ops.size()), number(b.ops.size())},
       {"collectives", Count, number(a.collectives), number(b.collectives)}};
   totals.insert(totals.end(), std::begin(more), std::end(more));
+  const Total power[] = {{"clock", Megahertz, a.clock_mhz, b.clock_mhz, true},
+                         {"power", Watts, a.watts, b.watts, true},
+                         {EnergyName(a.step, b.step), EnergyText,
+                          EnergyPerToken(a), EnergyPerToken(b), true}};
+  for (const Total& total : power) {
+    if (total.before > 0 || total.after > 0) totals.push_back(total);
+  }
   return totals;
 }
 
@@ -182,6 +196,8 @@ Json TotalsJson(const Profile& profile) {
           {"exposed_comm_us", profile.exposed_comm_us},
           {"bubble", profile.bubble},
           {"mfu", profile.mfu},
+          {"clock_mhz", profile.clock_mhz},
+          {"watts", profile.watts},
           {"peak_bytes", profile.peak_bytes},
           {"ops", profile.ops.size()},
           {"collectives", profile.collectives}};

@@ -272,6 +272,22 @@ StepShape ReadStep(Reader& read, const Json& json) {
   return step;
 }
 
+void ReadPower(Reader& read, const Json& json, Profile* profile) {
+  const Json& power = read.At(json, "", "power", &Json::is_object, "object");
+  profile->clock_mhz = read.Number(power, "power.", "clock_mhz");
+  profile->most_mhz = read.Number(power, "power.", "most_mhz");
+  profile->watts = read.Number(power, "power.", "watts");
+}
+
+Json PowerJson(const Profile& profile) {
+  Json json = {{"clock_mhz", profile.clock_mhz},
+               {"most_mhz", profile.most_mhz},
+               {"watts", profile.watts}};
+  double joules = EnergyPerToken(profile);
+  if (joules > 0) json["joules_per_token"] = joules;
+  return json;
+}
+
 absl::StatusOr<Profile> ReadOwn(const Json& json, std::string_view origin) {
   Reader read(origin);
   if (read.Integer(json, "", "version") != kVersion && read.ok()) {
@@ -303,6 +319,7 @@ absl::StatusOr<Profile> ReadOwn(const Json& json, std::string_view origin) {
                                read.Number(axes, place, "exposed_us")});
   }
   if (json.contains("noise")) profile.noise = read.Number(json, "", "noise");
+  if (json.contains("power")) ReadPower(read, json, &profile);
   if (json.contains("step")) profile.step = ReadStep(read, json["step"]);
   if (json.contains("notes")) {
     for (const Json& note : read.List(json, "", "notes")) {
@@ -349,6 +366,7 @@ std::string ProfileJson(const Profile& profile) {
   }
   for (const ProfileOp& op : profile.ops) json["ops"].push_back(OpJson(op));
   if (profile.noise > 0) json["noise"] = profile.noise;
+  if (profile.clock_mhz > 0) json["power"] = PowerJson(profile);
   if (profile.step.known()) {
     json["step"] = ToJson(profile.step);
     json["tokens_per_s"] = TokensPerSecond(profile.step, profile.makespan_us);

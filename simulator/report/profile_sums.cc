@@ -88,6 +88,13 @@ double ModelFlopUtilization(const Program& program, const Machine& machine,
   return makespan_us > 0 ? peak_us / (devices * makespan_us) : 0;
 }
 
+double EnergyPerToken(const Profile& profile) {
+  auto tokens = static_cast<double>(profile.step.TokensPerStep());
+  if (profile.watts == 0 || tokens == 0) return 0;
+  double joules = profile.watts * profile.makespan_us * 1e-6;
+  return joules * static_cast<double>(profile.devices) / tokens;
+}
+
 void SumUp(Profile* profile) {
   std::vector<Interval> compute, comm;
   std::map<std::string, std::vector<Interval>> by_axes;

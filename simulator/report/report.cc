@@ -52,6 +52,23 @@ std::string Sources(const Profile& profile) {
   return text;
 }
 
+std::string Power(const Profile& profile) {
+  if (profile.clock_mhz == 0) return "";
+  bool is_limited = profile.clock_mhz < profile.most_mhz;
+  std::string text = fmt::format(
+      "clock {:.0f} MHz{}", profile.clock_mhz,
+      is_limited
+          ? fmt::format(" of {:.0f}, at the limit of power", profile.most_mhz)
+          : "");
+  double joules = EnergyPerToken(profile);
+  if (joules > 0) {
+    std::string_view unit = profile.step.unit();
+    text += fmt::format(", {} a {}", EnergyText(joules),
+                        unit.substr(0, unit.size() - 1));
+  }
+  return Row("power", fmt::format("{:.0f} W", profile.watts), text);
+}
+
 // Share of the device's memory or how much more than all it is, and what of it
 // the model does not fill.
 std::string DeviceShare(const Profile& profile) {
@@ -261,6 +278,7 @@ std::string Report(const Profile& profile) {
     text += Row("  " + axes.axes, times.Text(axes.comm_us),
                 fmt::format("exposed {}", times.Text(axes.exposed_us)));
   }
+  text += Power(profile);
   if (profile.peak_bytes > 0) text += Memory(profile);
   if (!profile.sources.empty()) {
     text += fmt::format("{:<15}{}\n", "rests on", Sources(profile));

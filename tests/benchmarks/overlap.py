@@ -99,7 +99,7 @@ class Program:
 
 
 MACHINE = {
-    "schema": 3, "name": "measured",
+    "schema": 4, "name": "measured",
     "gpu": {
         "name": "this cpu", "sms": 100, "clock_mhz": 100,
         "bf16_flops_per_sm_clock": 10, "hbm_gib": 16,

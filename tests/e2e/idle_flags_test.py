@@ -198,7 +198,7 @@ OWN = {
     }, ["--csv", "--html", "--grid", "--threads", "--strict"]),
     "asyra-bench": ({
         **{flag: [DOCTOR] for flag in """--device --bench-ranks --seconds
-           --timeout --pairs --keep -o --machine-out""".split()},
+           --timeout --pairs --power --keep -o --machine-out""".split()},
         "--grid": [DOCTOR],
         "--json": [(["+"], "for --doctor and --pairs")],
     }, ["--doctor"]),

@@ -56,5 +56,13 @@ TEST(Units, CountsHavePrefixes) {
   EXPECT_EQ(CountText(8.03e9), "8.03 G ");
 }
 
+TEST(EnergyText, TakesTheNextUnitFromAThousandOn) {
+  EXPECT_EQ(EnergyText(2e-6), "2.00 uJ");
+  EXPECT_EQ(EnergyText(0.0123), "12.3 mJ");
+  EXPECT_EQ(EnergyText(0.9994), "999 mJ");
+  EXPECT_EQ(EnergyText(0.9996), "1.00 J");
+  EXPECT_EQ(EnergyText(2500), "2500 J");
+}
+
 }  // namespace
 }  // namespace asyra

@@ -15,7 +15,7 @@
 namespace asyra {
 
 inline constexpr std::string_view kTestMachine = R"json({
-  "schema": 3,
+  "schema": 4,
   "name": "test",
   "gpu": {
     "name": "Test", "sms": 100, "clock_mhz": 1000,
@@ -56,14 +56,18 @@ inline Machine TestMachine() {
 }
 
 // The cost of the call that was measured, whatever it took.
+// At the clock of the point.
 inline OpCost CostOf(const Measurement& point, const Machine& machine,
                      const CostOptions& options = {}) {
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", point.ranks}}));
   ParsedCall call = ASYRA_VALUE(ParseCall(point.call, mesh));
   std::vector<Type> results =
       ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, mesh));
-  return CostModel(machine, mesh, options)
-      .Cost({*call.def, call.attrs, call.operands, results});
+  CostModel costs(machine, mesh, options);
+  if (machine.gpu.power.has_value() && point.mhz > 0) {
+    costs = costs.AtClock(point.mhz);
+  }
+  return costs.Cost({*call.def, call.attrs, call.operands, results});
 }
 
 // `text` with the first `from` replaced by `to`.

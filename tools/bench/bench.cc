@@ -107,6 +107,12 @@ class Bench {
     ASYRA_ASSIGN_OR_RETURN(device_, platform_->MakeDevice(0, result_.ranks));
     ASYRA_ASSIGN_OR_RETURN(result_.context_mib, ContextMib(*device_));
     ASYRA_RETURN_IF_ERROR(MeasureLaunches());
+    if (options_.device == "cuda") {
+      ASYRA_ASSIGN_OR_RETURN(Machine base, BaseMachine());
+      result_.power = std::move(base.gpu.power);
+    }
+    // First, while nothing else has run.
+    if (options_.power) ASYRA_RETURN_IF_ERROR(MeasurePower());
     ASYRA_RETURN_IF_ERROR(MeasureProgramsInRounds());
     if (options_.pairs) ASYRA_RETURN_IF_ERROR(MeasureOverlaps());
     if (options_.grid) {
@@ -162,6 +168,10 @@ class Bench {
     return MeasureCollectives(std::move(collectives));
   }
 
+  absl::StatusOr<Machine> BaseMachine() const {
+    return LoadMachine(options_.compile.machine, options_.compile.set);
+  }
+
   // Takes over what was measured before, with the same things.
   absl::Status KeepTable() {
     const std::string& machine = options_.compile.machine;
@@ -176,7 +186,9 @@ class Bench {
                      machine, theirs, ours);
     }
     for (Measurement& point : before->points) {
-      Add({std::move(point.call), point.ranks, {.us = point.us}});
+      Add({std::move(point.call),
+           point.ranks,
+           {.us = point.us, .mhz = point.mhz}});
     }
     result_.kept = result_.calls.size();
     result_.kept_method = before->method;
@@ -292,6 +304,34 @@ class Bench {
     return OnRanks([&](RankTimer& timer) { return MeasureWith(timer, calls); });
   }
 
+  absl::Status MeasurePower() {
+    ASYRA_ASSIGN_OR_RETURN(Machine machine, BaseMachine());
+    std::vector<std::string> types;
+    for (const auto& [type, rate] : machine.gpu.matrix_tflops) {
+      types.push_back(type);
+    }
+    result_.loads = PowerLoads(types, result_.ranks,
+                               machine.copy_engines > 0 && machine.p2p);
+    ASYRA_RETURN_IF_ERROR(
+        RunRankTimers(*platform_, result_.ranks, options_.timeout_s,
+                      [&](RankTimer& timer) { return MeasureLoads(timer); }));
+    ASYRA_ASSIGN_OR_RETURN(result_.power,
+                           PowerOf(result_.loads, result_.ranks));
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureLoads(RankTimer& timer) {
+    for (size_t i = 0; i < result_.loads.size(); ++i) {
+      MeasuredLoad& its = result_.loads[i];
+      bool first = timer.rank() == 0;
+      if (first) Tell("load", i, result_.loads.size(), its.load.text);
+      absl::StatusOr<LoadPower> power = timer.PowerOf(its.load);
+      if (!power.ok()) return Annotate(power.status(), "--power");
+      if (first) its.power = *power;
+    }
+    return absl::OkStatus();
+  }
+
   // All forms of all pairs. Plans are table points, and so are the matmuls and
   // collectives alone.
   absl::Status MeasureOverlaps() {
@@ -299,9 +339,7 @@ class Bench {
       return Invalid("--pairs: there is {} rank, a collective needs 2",
                      result_.ranks);
     }
-    ASYRA_ASSIGN_OR_RETURN(
-        Machine machine,
-        LoadMachine(options_.compile.machine, options_.compile.set));
+    ASYRA_ASSIGN_OR_RETURN(Machine machine, BaseMachine());
     for (const OverlapShape& shape :
          OverlapShapes(options_.device, result_.ranks)) {
       ASYRA_ASSIGN_OR_RETURN(
@@ -451,17 +489,12 @@ class Bench {
       ASYRA_ASSIGN_OR_RETURN(bool go, HasTime(timer, pair.collective.text));
       if (!go) continue;
       absl::StatusOr<PairTiming> timing = timer.TimePair(pair);
-      if (pair.by_copy_engine && absl::IsUnimplemented(timing.status())) {
-        if (timer.rank() == 0)
-          LeaveOut(pair.collective.text, MessageOf(timing.status()));
-        continue;
-      }
       if (!timing.ok()) {
         return Annotate(timing.status(), pair.collective.text);
       }
       if (timer.rank() != 0) continue;
-      result_.pairs.push_back({pair.compute.text, pair.collective.text,
-                               pair.kind, pair.by_copy_engine, *timing});
+      result_.pairs.push_back(
+          {pair.compute.text, pair.collective.text, pair.kind, *timing});
     }
     return absl::OkStatus();
   }

@@ -19,6 +19,7 @@ struct BenchOptions {
   double timeout_s = 60;            // after which a rank is lost
   bool grid = true;                 // tools/bench/bench_grid.h
   bool pairs = false;               // tools/bench/bench_overlaps.h
+  bool power = false;               // tools/bench/bench_power.h
   bool keep = false;  // what the table of compile.machine has, instead of
                       // measuring it again
 };

@@ -100,8 +100,7 @@ GridScale GridOfGpu() {
           .bytes = {kMiB, 8 * kMiB, 64 * kMiB, 256 * kMiB},
           .payloads = {16 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB,
                        64 * kMiB, 256 * kMiB},
-          .settle_s = 1,
-          .copies = true};
+          .settle_s = 1};
 }
 
 GridScale GridOfCpu() {
@@ -162,13 +161,6 @@ absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,
   for (CollectiveKind kind : kKinds) {
     pairs.push_back({matmul, CollectiveOf(kind, scale.dtype, payload, ranks),
                      kind, scale.settle_s});
-  }
-  if (scale.copies) {
-    auto gather = CollectiveKind::kAllGather;
-    pairs.push_back(
-        {matmul,
-         CollectiveOf(gather, scale.dtype, payload, ranks, kByCopyEngine),
-         gather, scale.settle_s, /*by_copy_engine=*/true});
   }
   return pairs;
 }

@@ -17,7 +17,6 @@ struct GridScale {
   std::vector<int64_t> rows, widths, sequences, bytes;
   std::vector<int64_t> payloads;  // of collectives, bytes
   double settle_s = 0;            // PairCall::settle_s
-  bool copies = false;            // true if there may be copy engines
 };
 GridScale GridOfGpu();
 GridScale GridOfCpu();
@@ -32,8 +31,7 @@ std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks);
 // A long gather by one CTA.
 CollectiveCall OneCtaGather(const GridScale& scale, int ranks);
 
-// A matmul beside each kind of collective, both long, over all ranks; also
-// beside a gather by copy engines, where there may be some.
+// A matmul beside each kind of collective, both long, over all ranks.
 absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,
                                                int ranks);
 

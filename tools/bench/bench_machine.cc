@@ -7,6 +7,7 @@
 #include "ir/support/status.h"
 #include "nlohmann/json.hpp"
 #include "simulator/cost/collective_cost.h"
+#include "simulator/cost/energy.h"
 #include "tools/bench/bench_report.h"
 
 namespace asyra {
@@ -59,8 +60,9 @@ absl::StatusOr<double> LongBytes(const BenchResult& result) {
   return std::max(kLongBytes, kLongPart * most);
 }
 
+// `power`: of the GPU, or null: rates are those at its `measured_mhz`.
 absl::Status AddLocal(const MeasuredCall& measured, double long_bytes,
-                      Rates* rates) {
+                      const GpuPower* power, Rates* rates) {
   ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(measured.text));
   const KernelUse& use = call.use;
   Work work = WorkOf(use);
@@ -68,7 +70,10 @@ absl::Status AddLocal(const MeasuredCall& measured, double long_bytes,
   if (work.matrix) {
     double& best =
         rates->matrix_tflops[std::string(ToString(use.operand(0).dtype))];
-    best = std::max(best, work.flops / measured.timing.us * 1e-6);
+    double us = measured.timing.us;
+    bool scales = power != nullptr && measured.timing.mhz > 0;
+    if (scales) us /= MathFactor(*power, measured.timing.mhz);
+    best = std::max(best, work.flops / us * 1e-6);
   } else if (bytes >= long_bytes) {
     rates->memory_gbps =
         std::max(rates->memory_gbps, bytes / measured.timing.us * 1e-3);
@@ -98,11 +103,13 @@ absl::Status AddCollective(const MeasuredCall& measured, Rates* rates) {
 }
 
 absl::StatusOr<Rates> RatesOf(const BenchResult& result) {
+  const GpuPower* power = result.power.has_value() ? &*result.power : nullptr;
   Rates rates;
   ASYRA_ASSIGN_OR_RETURN(double long_bytes, LongBytes(result));
   for (const MeasuredCall& call : result.calls) {
-    ASYRA_RETURN_IF_ERROR(call.ranks > 1 ? AddCollective(call, &rates)
-                                         : AddLocal(call, long_bytes, &rates));
+    ASYRA_RETURN_IF_ERROR(call.ranks > 1
+                              ? AddCollective(call, &rates)
+                              : AddLocal(call, long_bytes, power, &rates));
   }
   return rates;
 }
@@ -159,6 +166,26 @@ void SetMemory(const BenchResult& result, Json* library) {
   (*library)["peer"] = memory.peer;
 }
 
+void SetPower(const GpuPower& power, Json* gpu) {
+  Json before = gpu->value("power", Json::object());
+  Json& json = (*gpu)["power"] = Json::object();
+  json["cap_w"] = Rounded(power.cap_w);
+  json["idle_w"] = Rounded(power.idle_w);
+  json["most_mhz"] = power.most_mhz;
+  json["measured_mhz"] = std::round(power.measured_mhz);
+  json["clock_share"] = Rounded(power.clock_share);
+  json["exponent"] = Rounded(power.exponent);
+  json["pj_matrix"] = Json::object();
+  for (const auto& [dtype, pj] : power.pj_matrix) {
+    json["pj_matrix"][dtype] = Rounded(pj);
+  }
+  json["pj_vector"] = Rounded(power.pj_vector);
+  json["pj_hbm"] = Rounded(power.pj_hbm);
+  // One rank does not tell it.
+  json["pj_link"] = power.pj_link > 0 ? Json(Rounded(power.pj_link))
+                                      : before.value("pj_link", Json(0));
+}
+
 // Tells what of the GPU is as the base says.
 std::string RestOfGpu(const BenchResult& result) {
   bool computes = result.context_mib > 0,
@@ -209,15 +236,11 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
   machine["graph_launch_us"] =
       Rounded(std::max(launches.recorded_us, kLeastUs));
   for (const MeasuredPair& pair : result.pairs) {
-    if (pair.by_copy_engine) {
-      double kept = pair.timing.compute_us / pair.timing.compute_beside_us;
-      host["beside_copies"] = Rounded(std::clamp(kept, 0.01, 1.0));
-      continue;
-    }
     double kept = pair.timing.collective_us / pair.timing.collective_beside_us;
     host["collectives"][std::string(NameOf(pair.kind))]["beside_compute"] =
         Rounded(std::clamp(kept, 0.01, 1.0));
   }
+  if (!result.loads.empty()) SetPower(*result.power, &gpu);
   machine["measurements"] = table;
   std::string by = fmt::format("asyra-bench on {}, {}, {}", result.device,
                                result.libraries, result.date);
@@ -244,7 +267,7 @@ std::string PlainMachine(const BenchResult& result, std::string_view before) {
   Json collective = {{"ctas", 1}, {"beside_compute", 1}};
   double base_us = std::max(Rounded(rates.least_collective_us), 0.01);
   Json machine = {
-      {"schema", 3},
+      {"schema", 4},
       {"name", ""},
       {"gpu",
        {{"name", result.device},

@@ -62,6 +62,9 @@ std::string BenchText(const BenchResult& result) {
     text += fmt::format("a collective by one CTA: {:.1f} GB/s\n\n",
                         result.cta_gbps);
   }
+  if (!result.loads.empty()) {
+    text += PowerText(result.loads, *result.power) + "\n";
+  }
   text += result.weights_from_inputs;
   text += "      median spread  ranks, call\n";
   for (size_t i = result.kept; i < result.calls.size(); ++i) {
@@ -86,7 +89,7 @@ std::string BenchText(const BenchResult& result) {
 std::string BenchTable(const BenchResult& result) {
   using Json = nlohmann::json;
   auto quoted = [](const std::string& text) { return Json(text).dump(); };
-  std::string text = "{\n  \"schema\": 1,\n";
+  std::string text = "{\n  \"schema\": 2,\n";
   text += fmt::format("  \"device\": {},\n", quoted(result.device));
   text += fmt::format("  \"driver\": {},\n", quoted(result.driver));
   text += fmt::format("  \"libraries\": {},\n", quoted(result.libraries));
@@ -99,7 +102,11 @@ std::string BenchTable(const BenchResult& result) {
                         quoted(call.text));
     if (call.ranks > 1) text += fmt::format("\"ranks\": {}, ", call.ranks);
     // A quicker call cannot be told from nothing.
-    text += fmt::format("\"us\": {:.2f}}}", std::max(call.timing.us, 0.01));
+    text += fmt::format("\"us\": {:.2f}", std::max(call.timing.us, 0.01));
+    if (call.timing.mhz > 0) {
+      text += fmt::format(", \"mhz\": {:.0f}", call.timing.mhz);
+    }
+    text += "}";
   }
   return text + "\n  ]\n}\n";
 }

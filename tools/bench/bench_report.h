@@ -10,6 +10,7 @@
 #include "executor/bench/collective_timer.h"
 #include "simulator/machine/machine.h"
 #include "tools/bench/bench_overlaps.h"
+#include "tools/bench/bench_power.h"
 
 namespace asyra {
 
@@ -22,7 +23,6 @@ struct MeasuredCall {
 struct MeasuredPair {
   std::string compute, collective;
   CollectiveKind kind;
-  bool by_copy_engine = false;
   PairTiming timing;
 };
 
@@ -38,6 +38,9 @@ struct BenchResult {
   std::string kept_method;  // as their table says
   std::vector<MeasuredPair> pairs;
   std::vector<MeasuredOverlap> overlaps;
+  std::vector<MeasuredLoad> loads;
+  // Told by them, or, without any, by the machine to begin with.
+  std::optional<GpuPower> power;
   LaunchTimes launches;
   // Bus bandwidth of a collective by one CTA; 0: not known.
   double cta_gbps = 0;

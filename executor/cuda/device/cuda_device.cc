@@ -2,12 +2,15 @@
 
 #include <cstdlib>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "executor/composite_kernel.h"
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/device/cuda_stream.h"
 #include "executor/cuda/device/device_info.h"
 #include "executor/cuda/device/gpu_tuning.h"
 #include "executor/cuda/device/host_kernel.h"
+#include "executor/cuda/device/nvml.h"
 #include "executor/cuda/device/probe_kernel.h"
 #include "executor/cuda/kernels/halves.h"
 #include "executor/cuda/kernels/kernel_list.h"
@@ -84,6 +87,14 @@ class CudaDevice : public Device {
                        options_.graphs ? "graphs" : "op by op");
   }
   int ordinal() const { return options_.ordinal; }
+
+  PowerState Power() override {
+    absl::MutexLock lock(&power_mutex_);
+    if (meter_ == nullptr) {
+      meter_ = std::make_unique<cuda::Meter>(options_.ordinal);
+    }
+    return meter_->Read();
+  }
 
   int64_t BytesInUse() override {
     OnGpu gpu(options_.ordinal);
@@ -226,6 +237,8 @@ class CudaDevice : public Device {
  private:
   CudaDeviceOptions options_;
   std::unique_ptr<cuda::Probes> probes_;
+  absl::Mutex power_mutex_;
+  std::unique_ptr<cuda::Meter> meter_ ABSL_GUARDED_BY(power_mutex_);
 };
 
 // Lazy loading waits for the GPU at the first launch of a kernel, where a

@@ -1,7 +1,9 @@
 #include "executor/cuda/device/nvml.h"
 
+#include <cuda_runtime.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -98,20 +100,49 @@ int Nvml::NvLinksUp(Device device) const {
   return up;
 }
 
-int Nvml::SmClockMhz(Device device) const {
+int Nvml::ClockMhz(const char* name, Device device) const {
   unsigned mhz = 0;
-  auto* get =
-      Function<int(Device, unsigned, unsigned*)>("nvmlDeviceGetClockInfo");
+  auto* get = Function<int(Device, unsigned, unsigned*)>(name);
   if (device == nullptr || get == nullptr) return -1;
   return get(device, kSmClock, &mhz) == kSuccess ? static_cast<int>(mhz) : -1;
 }
 
+int Nvml::SmClockMhz(Device device) const {
+  return ClockMhz("nvmlDeviceGetClockInfo", device);
+}
+
 int Nvml::MostSmClockMhz(Device device) const {
-  unsigned mhz = 0;
-  auto* get =
-      Function<int(Device, unsigned, unsigned*)>("nvmlDeviceGetMaxClockInfo");
+  return ClockMhz("nvmlDeviceGetMaxClockInfo", device);
+}
+
+double Nvml::WattsOf(const char* name, Device device) const {
+  unsigned milliwatts = 0;
+  auto* get = Function<int(Device, unsigned*)>(name);
   if (device == nullptr || get == nullptr) return -1;
-  return get(device, kSmClock, &mhz) == kSuccess ? static_cast<int>(mhz) : -1;
+  return get(device, &milliwatts) == kSuccess ? milliwatts / 1e3 : -1;
+}
+
+double Nvml::Watts(Device device) const {
+  return WattsOf("nvmlDeviceGetPowerUsage", device);
+}
+
+double Nvml::MostWatts(Device device) const {
+  return WattsOf("nvmlDeviceGetEnforcedPowerLimit", device);
+}
+
+Meter::Meter(int ordinal) {
+  char bus[32] = {};
+  if (cudaDeviceGetPCIBusId(bus, sizeof(bus), ordinal) == cudaSuccess) {
+    device_ = nvml_.Find(bus);
+  }
+}
+
+PowerState Meter::Read() const {
+  auto known = [](double value) { return std::max(value, 0.0); };
+  return {.mhz = known(nvml_.SmClockMhz(device_)),
+          .most_mhz = known(nvml_.MostSmClockMhz(device_)),
+          .watts = known(nvml_.Watts(device_)),
+          .limit_w = known(nvml_.MostWatts(device_))};
 }
 
 std::string Nvml::SlowedBy(Device device) const {

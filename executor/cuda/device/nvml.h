@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "executor/device.h"
+
 namespace asyra::cuda {
 
 class Nvml {
@@ -30,6 +32,9 @@ class Nvml {
   int NvLinksUp(Device device) const;
   int SmClockMhz(Device device) const;
   int MostSmClockMhz(Device device) const;
+  // In the mean over about a second.
+  double Watts(Device device) const;
+  double MostWatts(Device device) const;  // the limit
   // "power cap, hot"; empty: nothing, or not known.
   std::string SlowedBy(Device device) const;
   // "NVLink", "PCIe, one switch"; empty: not known.
@@ -38,10 +43,25 @@ class Nvml {
  private:
   template <typename F>
   F* Function(const char* name) const;
+  // Returns what a function gives of the SMs' clock.
+  int ClockMhz(const char* name, Device device) const;
+  double WattsOf(const char* name, Device device) const;
   int Mode(const char* name, Device device) const;
 
   void* library_ = nullptr;
   std::string error_;
+};
+
+// The clock and the power of one GPU.
+class Meter {
+ public:
+  // `ordinal`: the runtime's.
+  explicit Meter(int ordinal);
+  PowerState Read() const;
+
+ private:
+  Nvml nvml_;
+  Nvml::Device device_ = nullptr;
 };
 
 }  // namespace asyra::cuda

@@ -20,6 +20,7 @@
 #include "passes/schedule/order/list_scheduler.h"
 #include "simulator/replay/memory.h"
 #include "simulator/replay/replayer.h"
+#include "simulator/replay/step_clock.h"
 
 namespace asyra {
 namespace {
@@ -440,7 +441,16 @@ bool Merit::BetterThan(const Merit& other) const {
 OrderSearchResult SearchOrder(const CostedProgram& costed,
                               const std::vector<NamedOrder>& seeds,
                               const OrderSearchOptions& options) {
-  return Search(costed, options).Run(seeds);
+  // The search itself is at the clock of the costs: all orders take the same
+  // energy, so that the fastest is the fastest at its own clock, too.
+  OrderSearchOptions at_clock = options;
+  if (std::isfinite(options.limit_us)) {
+    at_clock.limit_us *=
+        options.limit_us / UsAtItsClock(costed, options.limit_us);
+  }
+  OrderSearchResult result = Search(costed, at_clock).Run(seeds);
+  result.makespan_us = UsAtItsClock(costed, result.makespan_us);
+  return result;
 }
 
 }  // namespace asyra

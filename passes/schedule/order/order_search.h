@@ -59,7 +59,8 @@ struct OrderSearchOptions {
   int steps = 300;
   int64_t memory_bytes = 0;  // the peak must not pass it; 0: any
   uint64_t seed = 1;
-  // The longest makespan of orders that are looked for, beside the first seed.
+  // The longest makespan of orders that are looked for, beside the first seed,
+  // as results have it.
   double limit_us = std::numeric_limits<double>::infinity();
   // The options under which orders are judged: `contention` and `launch_scale`.
   ReplayOptions replay;
@@ -69,7 +70,8 @@ struct OrderSearchOptions {
   std::vector<OrderRule> rules;
 };
 
-// The result of a search. If nothing fits the budget, `best` is the order of
+// The result of a search, its makespan at the clock of the step (UsAtItsClock)
+// where costs have one. If nothing fits the budget, `best` is the order of
 // least memory.
 struct OrderSearchResult : Merit {
   NamedOrder best;

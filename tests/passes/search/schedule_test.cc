@@ -179,8 +179,9 @@ double LeastGib(const absl::Status& refusal) {
 // 64 K tokens on four devices: activations shrink by a quarter and more, since
 // only parts of the widest values are alive at once, and nothing is slower.
 TEST(Schedule, PrefillOfALongSequenceTakesLessMemory) {
-  Sharded llama = Shard(
-      "llama3-8b", {{"batch", 1}, {"seq", 65536}, {"logits", 1}}, {{"sp", 4}});
+  Sharded llama =
+      Shard("llama3-8b", {{"batch", 1}, {"seq", 65536}, {"logits", 1}},
+            {{"sp", 4}}, {}, "h100x8");
   ScheduleOptions options{.search_steps = 400};
   ScheduleResult result = ASYRA_VALUE(llama.Schedule(options));
   auto activations = [](const SimResult& simulated) {
@@ -279,9 +280,15 @@ TEST(Schedule, OverlapsWhereMeasuredPiecesGainMuch) {
   // No table is of it.
   EXPECT_EQ(OverlapsOf(4096, "a800x8", unasked), 0);
   EXPECT_EQ(OverlapsOf(4096, "a800x8", opened), 1);
-  // The gain is just below 8 %.
-  EXPECT_EQ(OverlapsOf(41984, "h200x2", unasked), 0);
-  EXPECT_EQ(OverlapsOf(41984, "h200x2", opened), 1);
+  // The deeper the matmul, the less there is to hide: where the gain is below
+  // 8 %, only on request.
+  int on_request = 0;
+  for (int64_t depth = 8192; depth <= 32768; depth += 2048) {
+    int asked = OverlapsOf(depth, "h200x2", opened);
+    EXPECT_LE(OverlapsOf(depth, "h200x2", unasked), asked) << depth;
+    on_request += asked - OverlapsOf(depth, "h200x2", unasked);
+  }
+  EXPECT_GT(on_request, 0);
   EXPECT_EQ(GainsTooLittle(95, 0.08, 100, "2 tiles"),
             "gains 5.0 % over 2 tiles, and estimates of it are up to 8 % too "
             "good");

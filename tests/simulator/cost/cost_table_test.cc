@@ -23,13 +23,13 @@ Machine H200WithoutTable() {
   return machine;
 }
 
-Measurements ShippedTable() {
+Measurements ShippedTable(const std::string& machine = "h200x8") {
   for (const EmbeddedFile& file : EmbeddedFiles()) {
-    if (file.name == "h200x8.table") {
+    if (file.name == machine + ".table") {
       return ASYRA_VALUE(ReadMeasurements(file.text, file.name));
     }
   }
-  ADD_FAILURE() << "no h200x8.table";
+  ADD_FAILURE() << "no " << machine << ".table";
   return {};
 }
 
@@ -38,11 +38,15 @@ std::string_view OpOf(const Measurement& point) {
 }
 
 TEST(CostTable, WhatWasMeasuredCostsWhatWasMeasured) {
-  Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
-  for (const Measurement& point : ShippedTable().points) {
-    OpCost cost = CostOf(point, machine);
-    EXPECT_NEAR(cost.time_us, point.us, 1e-6 * point.us) << point.call;
-    EXPECT_EQ(cost.source, OpCost::kMeasured) << point.call;
+  for (const char* name : {"h200x2", "h200x4", "h200x8"}) {
+    SCOPED_TRACE(name);
+    Machine machine = ASYRA_VALUE(LoadMachine(name));
+    for (const Measurement& point : ShippedTable(name).points) {
+      OpCost cost = CostOf(point, machine);
+      EXPECT_NEAR(cost.time_us, point.us, 1e-6 * point.us)
+          << "of " << point.call << " at " << point.mhz << " MHz";
+      EXPECT_EQ(cost.source, OpCost::kMeasured) << point.call;
+    }
   }
 }
 

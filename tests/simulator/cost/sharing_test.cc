@@ -65,16 +65,6 @@ TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
   EXPECT_THAT(Share({collective, collective}), ElementsAre(1, 1));
 }
 
-TEST(Sharing, CopiesBetweenGpusLowerTheClockOfArithmetic) {
-  OpCost copies = {.time_us = 1, .math_beside = 0.875};
-  OpCost math = Compute(1, 0), memory = Compute(0.5, 0.5);
-  math.limit = OpCost::kMath;
-  memory.limit = OpCost::kMemory;
-  EXPECT_THAT(Share({math, copies}), ElementsAre(0.875, 1));
-  EXPECT_THAT(Share({copies, copies, math}), ElementsAre(1, 1, 0.875));
-  EXPECT_THAT(Share({memory, copies}), ElementsAre(1, 1));
-}
-
 TEST(Sharing, CollectivesWaitForMatmulsWhoseBlocksStay) {
   OpCost matmul = Compute(1, 0);
   matmul.load[kCtaSlots] = 1;
@@ -189,8 +179,6 @@ TEST(Sharing, KeptSpeedsAreThoseOfTheSameOps) {
     cost.waves = 4 * unit(random);
     cost.is_compute = i % 3 != 0;
     cost.beside_compute = unit(random);
-    cost.math_beside = unit(random) < 0.5 ? 1 : unit(random);
-    if (unit(random) < 0.5) cost.limit = OpCost::kMath;
     cost.held_sms = cost.is_compute ? 0 : 0.2 * unit(random);
     costs.push_back(cost);
     cost.time_us = 5;  // is of no influence

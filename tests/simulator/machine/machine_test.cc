@@ -130,8 +130,8 @@ TEST(Machine, ErrorsNameFileKeyAndValue) {
             "my.machine: launch_us: is -1, it should lie in [0, 1000]");
   EXPECT_EQ(ErrorAfter("\"gpu\": {", "\"gpu\": 3, \"old\": {"),
             "my.machine: gpu: should be an object");
-  EXPECT_EQ(ErrorAfter("\"schema\": 3", "\"schema\": 2"),
-            "my.machine: schema: is 2, it should lie in [3, 3]");
+  EXPECT_EQ(ErrorAfter("\"schema\": 4", "\"schema\": 2"),
+            "my.machine: schema: is 2, it should lie in [3, 4]");
   EXPECT_EQ(ErrorAfter("\"hbm_gbps\": {\"peak\": 1,",
                        "\"hbm_gbps\": {\"peak\": 4800000,"),
             "my.machine: gpu.hbm_gbps.peak: is 4800000, it should lie in [1, "

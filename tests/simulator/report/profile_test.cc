@@ -187,6 +187,24 @@ TEST(ProfileJson, ReadsWhatItWrites) {
   }
 }
 
+TEST(ProfileJson, HasPowerWhereItIsKnown) {
+  Profile profile;
+  EXPECT_FALSE(Json::parse(ProfileJson(profile)).contains("power"));
+  profile.clock_mhz = 1500;
+  profile.most_mhz = 1980;
+  profile.watts = 640;
+  profile.makespan_us = 1e6;
+  profile.devices = 2;
+  profile.step = {.batch = 4, .tokens = {16}, .dtype = "bf16"};
+  std::string text = ProfileJson(profile);
+  EXPECT_EQ(Json::parse(text)["power"]["joules_per_token"], 20);
+  Profile read = ASYRA_VALUE(ReadProfile(text, "a.json"));
+  EXPECT_EQ(read.clock_mhz, 1500);
+  EXPECT_EQ(read.most_mhz, 1980);
+  EXPECT_EQ(read.watts, 640);
+  EXPECT_EQ(ProfileJson(read), text);
+}
+
 TEST(ProfileJson, SaysWhatTheStepIsWhereThatIsKnown) {
   Profile profile = SimulateText(kProgram).profile;
   Json json = Json::parse(ProfileJson(profile));

@@ -56,6 +56,23 @@ TEST(Report, SaysTimeCommunicationMemoryAndWhatTheyRestOn) {
       "25.0     0.0 us\n");
 }
 
+TEST(Report, PowerIsToldWhereItIsKnown) {
+  Profile profile = TestProfile();
+  profile.makespan_us = 1e6;
+  profile.watts = 640.4;
+  profile.clock_mhz = 1500.4;
+  profile.most_mhz = 1980;
+  EXPECT_THAT(
+      Report(profile),
+      HasSubstr("power                    640 W   clock 1500 MHz of 1980, "
+                "at the limit of power\n"));
+  profile.clock_mhz = 1980;
+  profile.step = {.batch = 4, .tokens = {16}, .dtype = "bf16"};
+  // 1280.8 J of two devices for 64 tokens.
+  EXPECT_THAT(Report(profile), HasSubstr("640 W   clock 1980 MHz, 20.0 J a "
+                                         "token\n"));
+}
+
 TEST(Report, TheStepIsToldWhereItIsKnown) {
   Profile profile = TestProfile();
   profile.step = {4, {64}, "bf16"};

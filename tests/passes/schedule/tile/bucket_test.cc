@@ -63,7 +63,9 @@ Program LocalLlama(int64_t batch, int64_t seq, Mesh mesh,
 // so that every tile costs as much as the whole.
 TEST(Bucket, MergesWhatIsBoundByWeights) {
   Mesh mesh = *Mesh::Create({{"tp", 8}});
-  CostModel costs(*LoadMachine("h200x8"), mesh);
+  Machine machine = *LoadMachine("h200x8");
+  machine.gpu.power.reset();
+  CostModel costs(machine, mesh);
   Program program = Shorten(LocalLlama(64, 1, mesh, costs), 4);
   PassContext context;
   context.costs = &costs;

@@ -132,7 +132,7 @@ TEST(FormOverlaps, TheSearchIsNeverWorseWithThem) {
   PassContext context;
   std::unique_ptr<CostModel> costs;
   Program local = Partitioned("llama3-8b", {{"tp", 2}},
-                              {{"layers", 2}, {"batch", 1}, {"seq", 8192}},
+                              {{"layers", 2}, {"batch", 1}, {"seq", 2048}},
                               &context, &costs, "sequence");
   ScheduleOptions options{.search_steps = 200};
   options.closed = {"fuse_reductions"};
