@@ -453,11 +453,14 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
   if (context.costs == nullptr)
     return Invalid("needs costs: there are none in PassContext::costs");
   const CostModel& any_clock = *context.costs;
-  SimResult baseline = Simulate(program, any_clock);
-  if (any_clock.clock_mhz() > 0 || baseline.clock_mhz == 0) {
+  double mhz = any_clock.clock_mhz();
+  if (mhz == 0 && any_clock.machine().gpu.power.has_value()) {
+    mhz = Simulate(program, any_clock).clock_mhz;
+  }
+  if (mhz == any_clock.clock_mhz()) {
     return ScheduleAtItsClock(program, options, any_clock, context);
   }
-  const CostModel one_clock = any_clock.AtClock(baseline.clock_mhz);
+  const CostModel one_clock = any_clock.AtClock(mhz);
   context.costs = &one_clock;
   absl::StatusOr<ScheduleResult> result =
       ScheduleAtItsClock(program, options, any_clock, context);

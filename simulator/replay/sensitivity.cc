@@ -12,19 +12,20 @@
 namespace asyra {
 namespace {
 
-double ReplayUs(const Program& program, const CostModel& costs) {
-  return Replay(program, EstimateCosts(program, costs),
-                {.memory = false, .lower_bound = false, .critical_path = false})
+double StepUs(const Program& program, const CostModel& costs) {
+  return Simulate(
+             program, costs,
+             {.memory = false, .lower_bound = false, .critical_path = false})
       .makespan_us;
 }
 
 absl::StatusOr<double> MakespanUs(const Program& program, Machine machine,
                                   const SensitivityOptions& options) {
   CostModel costs(std::move(machine), program.mesh, options.costs);
-  double us = ReplayUs(program, costs);
+  double us = StepUs(program, costs);
   if (!options.retune) return us;
   ASYRA_ASSIGN_OR_RETURN(Program retuned, options.retune(costs));
-  return std::min(us, ReplayUs(retuned, costs));
+  return std::min(us, StepUs(retuned, costs));
 }
 
 absl::StatusOr<Sensitivity> Try(const Program& program,

@@ -37,6 +37,28 @@ program @f(%x: f32[50000]) -> (f32[50000]) {
   EXPECT_THAT(SensitivityReport(*list), testing::HasSubstr("gpu.hbm_gbps"));
 }
 
+// A long matmul is at the limit of power.
+TEST(Sensitivity, PowerIsANumberOfTheMachine) {
+  Program program = Parse(R"(asyra 1 scheduled
+program @f(%x: bf16[32768, 8192], %w: bf16[8192, 8192]) -> (bf16[32768, 8192]) {
+  %a = matmul(%x, %w) on compute : bf16[32768, 8192]
+  return %a
+})");
+  auto list = ASYRA_VALUE(Sensitivities(program, "h200x2", {}));
+  auto elasticity = [&](std::string_view key) {
+    for (const Sensitivity& entry : list) {
+      if (entry.key == key) return entry.elasticity;
+    }
+    return 0.0;
+  };
+  EXPECT_LT(elasticity("gpu.power.cap_w"), -0.2);
+  EXPECT_GT(elasticity("gpu.power.pj_matrix.bf16"), 0.2);
+  EXPECT_GT(elasticity("gpu.power.idle_w"), 0);
+  EXPECT_EQ(elasticity("gpu.power.pj_link"), 0);
+  // Energies are those at the highest clock.
+  EXPECT_LT(elasticity("gpu.power.most_mhz"), 0);
+}
+
 TEST(Sensitivity, EditsComeFirst) {
   Program program = Parse(R"(asyra 1 scheduled
 program @f(%x: f32[50000]) -> (f32[50000]) {
