@@ -46,13 +46,14 @@ class Fit {
 
   absl::StatusOr<GpuPower> Run() {
     power_.idle_w = Find(MeasuredLoad::kPause)->power.watts;
-    ASYRA_ASSIGN_OR_RETURN(Work moved, WorkOfLoad(MeasuredLoad::kBytes));
-    const LoadPower& bytes = Find(MeasuredLoad::kBytes)->power;
-    power_.pj_hbm =
-        UjOfCall(bytes) / (moved.read_bytes + moved.write_bytes) * kPicojoules;
-    ASYRA_RETURN_IF_ERROR(FitClock());
-    ASYRA_RETURN_IF_ERROR(FitMatrix());
-    ASYRA_RETURN_IF_ERROR(FitVector());
+    // Loads take a little of what others tell.
+    constexpr int kRounds = 4;
+    for (int i = 0; i < kRounds; ++i) {
+      ASYRA_RETURN_IF_ERROR(FitBytes());
+      ASYRA_RETURN_IF_ERROR(FitClock());
+      ASYRA_RETURN_IF_ERROR(FitMatrix());
+      ASYRA_RETURN_IF_ERROR(FitVector());
+    }
     if (const MeasuredLoad* link = Find(MeasuredLoad::kLink)) {
       double sent = static_cast<double>(kGatherBytes) *
                     BusFactor(CollectiveKind::kAllGather, ranks_);
@@ -85,6 +86,19 @@ class Fit {
   // Returns what the energy of arithmetic is of that at the highest clock.
   double EnergyShare(double mhz) const {
     return std::pow(mhz / power_.most_mhz, power_.exponent);
+  }
+
+  absl::Status FitBytes() {
+    ASYRA_ASSIGN_OR_RETURN(Work work, WorkOfLoad(MeasuredLoad::kBytes));
+    const LoadPower& load = Find(MeasuredLoad::kBytes)->power;
+    // 0 in the first round, before anything is known.
+    double math_uj = power_.pj_vector > 0
+                         ? work.flops * power_.pj_vector *
+                               EnergyShare(load.mhz) / kPicojoules
+                         : 0;
+    power_.pj_hbm = std::max(0.0, UjOfCall(load) - math_uj) /
+                    (work.read_bytes + work.write_bytes) * kPicojoules;
+    return absl::OkStatus();
   }
 
   // From long matmuls, at the limit of power, and from the same with pauses.

@@ -90,7 +90,7 @@ TEST(StepClock, BetterNumbersAreNeverSlower) {
     bool more_is_better;
   };
   const Number numbers[] = {
-      {"cap_w", 250, 900, true},  {"most_mhz", 1600, 2500, true},
+      {"cap_w", 250, 900, true},  {"most_mhz", 1700, 2500, true},
       {"idle_w", 20, 200, false}, {"pj_matrix.bf16", 0.2, 3, false},
       {"pj_hbm", 10, 300, false}, {"pj_link", 50, 2000, false},
       {"pj_vector", 1, 50, false}};
