@@ -42,17 +42,20 @@ constexpr double kLeastGain = 0.01;
 
 class Scheduler {
  public:
-  // `any_clock`: the costs of the context without their clock.
+  // `any_clock`: the costs of the context without their clock. `baseline`: the
+  // program by them.
   Scheduler(const Program& program, const ScheduleOptions& options,
             int64_t capacity_bytes, const CostModel& any_clock,
-            PassContext& context)
+            const SimResult& baseline, PassContext& context)
       : program_(program),
         options_(options),
         capacity_bytes_(capacity_bytes),
         any_clock_(any_clock),
         context_(context),
         shorter_(Shorten(program, kScheduledLayers, &cut_bytes_)),
-        whole_(program, options, capacity_bytes, *context.costs) {}
+        whole_(program, options, capacity_bytes, *context.costs) {
+    result_.baseline = baseline;
+  }
 
   absl::StatusOr<ScheduleResult> Run() {
     ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> first, Begin());
@@ -91,10 +94,8 @@ class Scheduler {
   }
 
  private:
-  // The program's baseline, the whole program without tiles, and what a search
-  // begins with.
+  // The whole program without tiles, and what a search begins with.
   absl::StatusOr<std::vector<Candidate>> Begin() {
-    result_.baseline = Simulate(program_, any_clock_);
     search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
                     &result_.steps);
     ASYRA_RETURN_IF_ERROR(
@@ -422,25 +423,26 @@ class Scheduler {
   std::map<std::string, int64_t> bytes_of_;  // by the text of a program
 };
 
-absl::StatusOr<ScheduleResult> ScheduleAtItsClock(
-    const Program& program, const ScheduleOptions& options,
-    const CostModel& any_clock, PassContext& context) {
-  const Machine& machine = context.costs->machine();
-  if (options.smallest) {
-    return Scheduler(program, options, /*capacity_bytes=*/1, any_clock, context)
-        .RunSmallest();
-  }
+// Orders are compared by the costs of the context, whole programs by
+// `any_clock`.
+absl::StatusOr<ScheduleResult> ScheduleWithin(const Program& program,
+                                              const ScheduleOptions& options,
+                                              const CostModel& any_clock,
+                                              const SimResult& baseline,
+                                              PassContext& context) {
+  auto within = [&](int64_t capacity) {
+    return Scheduler(program, options, capacity, any_clock, baseline, context);
+  };
+  const Machine& machine = any_clock.machine();
+  if (options.smallest) return within(/*capacity=*/1).RunSmallest();
   int64_t capacity = CapacityOf(options, machine);
   bool must_fit = options.capacity_bytes.has_value() && !options.allow_misfit;
-  if (must_fit || capacity == 0) {
-    return Scheduler(program, options, capacity, any_clock, context).Run();
-  }
+  if (must_fit || capacity == 0) return within(capacity).Run();
   if (ResidentBytes(program) <= ValueBytes(capacity, program, machine)) {
-    auto result =
-        Scheduler(program, options, capacity, any_clock, context).Run();
+    auto result = within(capacity).Run();
     if (!absl::IsResourceExhausted(result.status())) return result;
   }
-  auto result = Scheduler(program, options, 0, any_clock, context).Run();
+  auto result = within(0).Run();
   if (result.ok()) result->fits = false;
   return result;
 }
@@ -453,17 +455,11 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
   if (context.costs == nullptr)
     return Invalid("needs costs: there are none in PassContext::costs");
   const CostModel& any_clock = *context.costs;
-  double mhz = any_clock.clock_mhz();
-  if (mhz == 0 && any_clock.machine().gpu.power.has_value()) {
-    mhz = Simulate(program, any_clock).clock_mhz;
-  }
-  if (mhz == any_clock.clock_mhz()) {
-    return ScheduleAtItsClock(program, options, any_clock, context);
-  }
-  const CostModel one_clock = any_clock.AtClock(mhz);
+  SimResult baseline = Simulate(program, any_clock);
+  const CostModel one_clock = any_clock.AtClock(baseline.clock_mhz);
   context.costs = &one_clock;
   absl::StatusOr<ScheduleResult> result =
-      ScheduleAtItsClock(program, options, any_clock, context);
+      ScheduleWithin(program, options, any_clock, baseline, context);
   context.costs = &any_clock;
   return result;
 }

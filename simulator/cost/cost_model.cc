@@ -151,7 +151,7 @@ CostModel CostModel::Over(Mesh mesh) const {
 
 CostModel CostModel::AtClock(double mhz) const {
   CostModel other = *this;
-  other.clock_mhz_ = mhz;
+  other.clock_mhz_ = machine_.gpu.power.has_value() ? mhz : 0;
   return other;
 }
 
@@ -326,11 +326,7 @@ void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
     before_us += us(packing.before);
     after_us += us(packing.after);
   }
-  double longer = 1 + (before_us + after_us) / cost->time_us;
-  cost->time_us *= longer;
-  for (int r = 0; r < kNumResources; ++r) {
-    if (r != kSms && r != kCtaSlots) cost->load[r] /= longer;
-  }
+  cost->Stretch(1 + (before_us + after_us) / cost->time_us);
   if (before_us > 0) {
     cost->kernel_start_fraction = std::min(0.9, before_us / cost->time_us);
   }

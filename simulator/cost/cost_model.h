@@ -31,8 +31,8 @@ class CostModel {
   CostModel(Machine machine, Mesh mesh, CostOptions options = {});
   // The same over another mesh.
   CostModel Over(Mesh mesh) const;
-  // The same at this clock, on a machine whose power is known: Simulate then
-  // looks for no other.
+  // The same at this clock: Simulate then looks for no other. 0, or on a
+  // machine whose power is not known: at the clocks of measurements.
   CostModel AtClock(double mhz) const;
 
   // `call` has distributed types. The formula times the factor of the machine's

@@ -92,9 +92,7 @@ absl::Status CostTable::Add(const Measurement& point, const Machine& machine) {
       std::vector<Type> results,
       InferTypes(*call.def, call.attrs, call.operands, mesh));
   OpCall use = {*call.def, call.attrs, call.operands, results};
-  CostModel formulas = machine.gpu.power.has_value() && point.mhz > 0
-                           ? CostModel(machine, mesh).AtClock(point.mhz)
-                           : CostModel(machine, mesh);
+  CostModel formulas = CostModel(machine, mesh).AtClock(point.mhz);
   // With the library's formula it would count for the library.
   bool is_carried = call.def->body_communicates
                         ? CanCarryPlans(*BodyOf(call.attrs), formulas)

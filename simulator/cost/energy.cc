@@ -42,13 +42,7 @@ void SetClock(const GpuPower& power, double mhz, OpCost* cost) {
   double longer_us = std::max(math_us, cost->memory_us) - before_us;
   cost->math_us = math_us;
   if (longer_us == 0) return;
-  double longer = 1 + longer_us / cost->time_us;
-  cost->time_us *= longer;
-  // Arithmetic holds its SMs, and kernels their slots, for the whole time.
-  for (int r = 0; r < kNumResources; ++r) {
-    if (r == kSms || r == kCtaSlots) continue;
-    cost->load[r] = std::min(1.0, cost->load[r] / longer);
-  }
+  cost->Stretch(1 + longer_us / cost->time_us);
 }
 
 }  // namespace asyra

@@ -1,6 +1,15 @@
 #include "simulator/cost/op_cost.h"
 
+#include <algorithm>
+
 namespace asyra {
+
+void OpCost::Stretch(double times) {
+  time_us *= times;
+  for (int r = 0; r < kNumResources; ++r) {
+    if (r != kSms && r != kCtaSlots) load[r] = std::min(1.0, load[r] / times);
+  }
+}
 
 std::string_view ToString(OpCost::Source source) {
   constexpr std::string_view kNames[] = {"measured", "interpolated",

@@ -72,6 +72,10 @@ struct OpCost {
   Source source = kFormula;
   Limit limit = kNothing;
 
+  // Takes so many times as long: what it moves loads memory and links less;
+  // its SMs and CTA slots are held for the whole time.
+  void Stretch(double times);
+
   // Views, waits and constants.
   bool is_free() const { return time_us == 0 && launch_us == 0; }
 };

@@ -58,10 +58,8 @@ double WattsAt(const GpuPower& power, const OpEnergy& energy, double mhz,
 double UsAtItsClock(const CostedProgram& costed, double us) {
   if (costed.clock_mhz() == 0 || us <= 0) return us;
   const GpuPower& power = costed.power();
-  OpEnergy energy;
   double math_us = 0;
   for (const OpCost& cost : costed.op_costs()) {
-    energy.Add(cost.energy);
     if (cost.math_us > cost.memory_us) math_us += cost.math_us;
   }
   math_us = std::min(math_us, us);
@@ -69,7 +67,7 @@ double UsAtItsClock(const CostedProgram& costed, double us) {
   auto us_at = [&](double mhz) {
     return us + math_us * (MathFactor(power, mhz) / here - 1);
   };
-  return us_at(StepClock(power, energy, us_at));
+  return us_at(StepClock(power, SumOfEnergies(costed.op_costs()), us_at));
 }
 
 double StepClock(const GpuPower& power, const OpEnergy& energy,

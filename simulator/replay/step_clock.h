@@ -17,15 +17,16 @@ OpEnergy SumOfEnergies(absl::Span<const OpCost> op_costs);
 double WattsAt(const GpuPower& power, const OpEnergy& energy, double mhz,
                double us);
 
-// Returns the highest clock at which a step draws at most `cap_w`, found to a
-// thousandth; one that is too low for any work if there is none. `us_at`: the
-// time of the step at a clock, not longer at a higher one.
+// Returns the highest clock at which a step draws at most `cap_w`, or 1e-5 of
+// it more; one that is too low for any work if there is none. `us_at`: the time
+// of the step at a clock, not longer at a higher one.
 double StepClock(const GpuPower& power, const OpEnergy& energy,
                  absl::FunctionRef<double(double mhz)> us_at);
 
-// Returns the time at its own clock of a program that takes `us` at that of its
-// costs, without a replay: as if arithmetic were never hidden. `us` itself
-// where costs have no clock. Grows with `us`.
+// Estimates, without a replay, how long a step takes at its own clock if its
+// makespan at the clock of `costed` is `us`: as if arithmetic were never
+// hidden. Returns `us` where the costs have no clock, and more for a larger
+// `us`.
 double UsAtItsClock(const CostedProgram& costed, double us);
 
 }  // namespace asyra

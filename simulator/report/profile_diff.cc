@@ -70,8 +70,7 @@ std::string RateName(const StepShape& a, const StepShape& b) {
 }
 
 std::string EnergyName(const StepShape& a, const StepShape& b) {
-  std::string_view unit = a.known() ? a.unit() : b.unit();
-  return fmt::format("energy a {}", unit.substr(0, unit.size() - 1));
+  return fmt::format("energy a {}", a.known() ? a.one() : b.one());
 }
 
 std::vector<Total> Totals(const Profile& a, const Profile& b) {

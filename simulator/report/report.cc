@@ -62,9 +62,7 @@ std::string Power(const Profile& profile) {
           : "");
   double joules = EnergyPerToken(profile);
   if (joules > 0) {
-    std::string_view unit = profile.step.unit();
-    text += fmt::format(", {} a {}", EnergyText(joules),
-                        unit.substr(0, unit.size() - 1));
+    text += fmt::format(", {} a {}", EnergyText(joules), profile.step.one());
   }
   return Row("power", fmt::format("{:.0f} W", profile.watts), text);
 }

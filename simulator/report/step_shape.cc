@@ -16,6 +16,10 @@ std::string_view StepShape::unit() const {
   return image.empty() ? "samples" : "images";
 }
 
+std::string_view StepShape::one() const {
+  return unit().substr(0, unit().size() - 1);
+}
+
 std::string ToText(const StepShape& shape) {
   if (!shape.known()) return "";
   std::string text = fmt::format("batch {}", shape.batch);

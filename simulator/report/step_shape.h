@@ -27,6 +27,8 @@ struct StepShape {
   int64_t TokensPerStep() const;
   // Returns what TokensPerStep counts: "tokens", "images" or "samples".
   std::string_view unit() const;
+  // Returns what one of them is: "token", "image" or "sample".
+  std::string_view one() const;
 
   friend bool operator==(const StepShape&, const StepShape&) = default;
 };

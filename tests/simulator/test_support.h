@@ -63,11 +63,9 @@ inline OpCost CostOf(const Measurement& point, const Machine& machine,
   ParsedCall call = ASYRA_VALUE(ParseCall(point.call, mesh));
   std::vector<Type> results =
       ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, mesh));
-  CostModel costs(machine, mesh, options);
-  if (machine.gpu.power.has_value() && point.mhz > 0) {
-    costs = costs.AtClock(point.mhz);
-  }
-  return costs.Cost({*call.def, call.attrs, call.operands, results});
+  return CostModel(machine, mesh, options)
+      .AtClock(point.mhz)
+      .Cost({*call.def, call.attrs, call.operands, results});
 }
 
 // `text` with the first `from` replaced by `to`.
