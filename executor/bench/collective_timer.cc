@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <thread>
 
 #include "executor/bench/use_memory.h"
 #include "executor/comm/thread_world.h"
@@ -35,14 +34,6 @@ constexpr int kMostInRow = 20;
 constexpr double kPairUs = 20000;
 constexpr int kMostOfPair = 100;
 constexpr int kMostSettling = 1000;
-// Launches of a load between two looks at the clock.
-constexpr double kLoadUs = 20000;
-constexpr int kMostInLoad = 2000;
-
-int CountFor(double us, double one_us, int most) {
-  return static_cast<int>(
-      std::clamp(std::ceil(us / std::max(one_us, 1e-3)), 1.0, double(most)));
-}
 
 // Groups of `ranks` neighbours of `devices`.
 absl::StatusOr<Mesh> GroupsOf(int64_t devices, int64_t ranks) {
@@ -134,8 +125,8 @@ class Timer : public RankTimer {
         alone, TimeRows(compute, *compute_, samples, &Timer::ComputeUs));
     ASYRA_ASSIGN_OR_RETURN(result.compute_us, Largest(alone.us));
     double once = std::max(result.compute_us, result.collective_us);
-    int collectives = CountFor(std::max(2 * once, kPairUs / 3),
-                               result.collective_us, kMostOfPair);
+    int collectives = LaunchesFor(std::max(2 * once, kPairUs / 3),
+                                  result.collective_us, kMostOfPair);
     // Collectives take longer beside computation.
     constexpr double kLonger = 3;
     auto computes = static_cast<int>(std::ceil(
@@ -145,8 +136,8 @@ class Timer : public RankTimer {
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> moving,
                            collective.Record(collectives, *device_, *comm_));
     // The clock of a GPU follows what it does with some delay.
-    int settling = CountFor(pair.settle_s * 1e6, computes * result.compute_us,
-                            kMostSettling);
+    int settling = LaunchesFor(pair.settle_s * 1e6,
+                               computes * result.compute_us, kMostSettling);
     std::vector<double> compute_us, collective_us;
     for (int i = -settling; i < samples; ++i) {
       ASYRA_ASSIGN_OR_RETURN(double us, ComputeUs(*computing));
@@ -176,30 +167,15 @@ class Timer : public RankTimer {
   }
 
   absl::StatusOr<LoadPower> PowerOf(const Load& load) override {
-    Prepared prepared;
-    std::unique_ptr<Recording> row;
-    LoadPower power{.busy = load.busy};
-    double row_us = kLoadUs;
-    if (!load.text.empty()) {
-      CollectiveCall call = {load.text, static_cast<int>(world_.size())};
-      ASYRA_ASSIGN_OR_RETURN(prepared, PrepareCollective(call));
-      ASYRA_ASSIGN_OR_RETURN(power.us, OneUs(prepared));
-      int count = CountFor(kLoadUs, power.us, kMostInLoad);
-      ASYRA_ASSIGN_OR_RETURN(row, prepared.Record(count, *device_, *comm_));
-      row_us = count * power.us;
-      power.us = 1.0 / count;  // of a row's time
-    }
-    double pause_us = row == nullptr ? row_us : row_us * (1 / load.busy - 1);
-    double period_us = row == nullptr ? row_us : row_us + pause_us;
-    auto settling = static_cast<int>(load.settle_s * 1e6 / period_us);
-    auto measured =
-        std::max(1, static_cast<int>(load.measure_s * 1e6 / period_us));
-    LoadSums sums;
-    for (int i = -settling; i < measured; ++i) {
-      ASYRA_RETURN_IF_ERROR(
-          OneRow(row.get(), pause_us, i >= 0 ? &sums : nullptr));
-    }
-    return SlowestLoad(sums, power);
+    LoadTimer timer(
+        *device_, *comm_, [this] { return Wait(*comm_); },
+        [this](double mine) { return Largest(mine); });
+    if (load.text.empty()) return timer.Run(load, nullptr);
+    CollectiveCall call = {load.text, static_cast<int>(world_.size())};
+    ASYRA_ASSIGN_OR_RETURN(Prepared prepared, PrepareCollective(call));
+    return timer.Run(load, [&](int launches) {
+      return prepared.Record(launches, *device_, *comm_);
+    });
   }
 
   absl::StatusOr<Timing> TimeSequence(absl::Span<const SequenceCall> calls,
@@ -232,61 +208,6 @@ class Timer : public RankTimer {
   }
 
  private:
-  // Sums over rows of a load.
-  struct LoadSums {
-    double rows = 0, row_us = 0, all_us = 0, mhz = 0, watts = 0;
-  };
-
-  // Returns the time of one launch, on the slowest rank.
-  absl::StatusOr<double> OneUs(Prepared& prepared) {
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> one,
-                           prepared.Record(1, *device_, *comm_));
-    LoadSums warm_up, sums;
-    ASYRA_RETURN_IF_ERROR(OneRow(one.get(), 0, &warm_up));
-    ASYRA_RETURN_IF_ERROR(OneRow(one.get(), 0, &sums));
-    return Largest(sums.row_us);
-  }
-
-  // Runs a row, if there is one, and then pauses.
-  absl::Status OneRow(Recording* row, double pause_us, LoadSums* sums) {
-    auto from = Clock::now();
-    if (row != nullptr) {
-      comm_->Record(*begin_);
-      row->Replay();
-      comm_->Record(*end_);
-    }
-    if (sums != nullptr) {
-      PowerState state = device_->Power();
-      sums->mhz += state.mhz;
-      sums->watts += state.watts;
-    }
-    ASYRA_RETURN_IF_ERROR(Wait(*comm_));
-    std::this_thread::sleep_for(
-        std::chrono::duration<double, std::micro>(pause_us));
-    if (sums == nullptr) return absl::OkStatus();
-    std::chrono::duration<double, std::micro> all = Clock::now() - from;
-    ++sums->rows;
-    sums->all_us += all.count();
-    if (row != nullptr) sums->row_us += end_->UsSince(*begin_);
-    return absl::OkStatus();
-  }
-
-  // `power.us`: the part of a row's time that a call takes.
-  absl::StatusOr<LoadPower> SlowestLoad(const LoadSums& sums, LoadPower power) {
-    PowerState state = device_->Power();
-    LoadPower slowest{.most_mhz = state.most_mhz, .limit_w = state.limit_w};
-    ASYRA_ASSIGN_OR_RETURN(slowest.us,
-                           Largest(power.us * sums.row_us / sums.rows));
-    ASYRA_ASSIGN_OR_RETURN(slowest.watts, Largest(sums.watts / sums.rows));
-    ASYRA_ASSIGN_OR_RETURN(slowest.busy, Largest(sums.row_us / sums.all_us));
-    ASYRA_ASSIGN_OR_RETURN(double lowest, Largest(-sums.mhz / sums.rows));
-    slowest.mhz = -lowest;
-    if (slowest.mhz <= 0 || slowest.watts <= 0) {
-      return Unimplemented("a device does not tell its clock and power");
-    }
-    return slowest;
-  }
-
   // Records as many barriers in a row as last for kMeetUs.
   absl::Status PrepareMeeting() {
     constexpr int kFew = 16;
@@ -304,7 +225,7 @@ class Timer : public RankTimer {
       ASYRA_RETURN_IF_ERROR(Wait(*comm_));
       ASYRA_ASSIGN_OR_RETURN(few_us, Largest(end_->UsSince(*begin_)));
     }
-    int count = CountFor(kMeetUs, few_us / kFew, kMostBarriers);
+    int count = LaunchesFor(kMeetUs, few_us / kFew, kMostBarriers);
     ASYRA_ASSIGN_OR_RETURN(meet_, barrier_.Record(count, *device_, *comm_));
     return absl::OkStatus();
   }
@@ -507,7 +428,7 @@ class Timer : public RankTimer {
                            prepared.Record(1, *device_, stream));
     ASYRA_RETURN_IF_ERROR((this->*us_of)(*row).status());  // warms up
     ASYRA_ASSIGN_OR_RETURN(double one_us, (this->*us_of)(*row));
-    int count = CountFor(kRowUs, one_us, kMostInRow);
+    int count = LaunchesFor(kRowUs, one_us, kMostInRow);
     ASYRA_ASSIGN_OR_RETURN(row, prepared.Record(count, *device_, stream));
     ASYRA_RETURN_IF_ERROR((this->*us_of)(*row).status());
     std::vector<double> times;
@@ -531,7 +452,7 @@ class Timer : public RankTimer {
     };
     ASYRA_RETURN_IF_ERROR(row_us(1).status());  // warms up
     ASYRA_ASSIGN_OR_RETURN(double one_us, row_us(1));
-    int count = CountFor(kRowUs, one_us, kMostInRow);
+    int count = LaunchesFor(kRowUs, one_us, kMostInRow);
     ASYRA_RETURN_IF_ERROR(row_us(count).status());
     std::vector<double> times;
     for (int i = 0; i < samples; ++i) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/bench/kernel_timer.h"
+#include "executor/bench/load_timer.h"
 #include "executor/bench/program_calls.h"
 #include "executor/run.h"
 
@@ -28,22 +29,6 @@ struct PairCall {
 struct PairTiming {
   double compute_us = 0, collective_us = 0;  // alone
   double compute_beside_us = 0, collective_beside_us = 0;
-};
-
-// A kernel that runs again and again on random data, or none.
-struct Load {
-  std::string
-      text;         // of a local call or a collective of all ranks; empty: none
-  double busy = 1;  // the share of the time in which it runs
-  double settle_s = 1.5, measure_s = 1;
-};
-
-// The slowest device, the lowest clock and the most power of all of them.
-struct LoadPower {
-  double us = 0;                 // of one call
-  double busy = 0;               // the share of the time in which calls ran
-  double mhz = 0, most_mhz = 0;  // the clock of SMs, and the highest
-  double watts = 0, limit_w = 0;
 };
 
 // One of several calls that are timed together, over the mesh (x=ranks): an op

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "executor/bench/use_memory.h"
 #include "ir/support/status.h"
@@ -94,12 +93,6 @@ class Trial {
   std::unique_ptr<Event> begin_, end_;
   std::unique_ptr<Stream> stream_;
 };
-
-// Launches in a row that take about `us` together, of which one takes `one_us`.
-int LaunchesFor(double us, double one_us, int most) {
-  return static_cast<int>(
-      std::clamp<double>(std::ceil(us / std::max(one_us, 1e-3)), 1, most));
-}
 
 // The clock of a device that works, in the mean over times at which it is
 // asked.

@@ -1,11 +1,17 @@
 #include "executor/bench/timing.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/support/check.h"
 #include "ir/support/median.h"
 
 namespace asyra {
+
+int LaunchesFor(double us, double one_us, int most) {
+  return static_cast<int>(
+      std::clamp<double>(std::ceil(us / std::max(one_us, 1e-3)), 1, most));
+}
 
 Timing TimingOf(std::vector<double> samples_us) {
   ASYRA_CHECK(!samples_us.empty());

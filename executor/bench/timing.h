@@ -12,6 +12,10 @@ struct Timing {
   double mhz = 0;  // the device's clock meanwhile, in the mean; 0: not known
 };
 
+// Returns how many launches in a row take about `us` together, of which one
+// takes `one_us`: 1 to `most`.
+int LaunchesFor(double us, double one_us, int most);
+
 // Returns the statistics of samples, at least one.
 Timing TimingOf(std::vector<double> samples_us);
 

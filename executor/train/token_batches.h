@@ -85,7 +85,7 @@ class TokenBatches {
   };
   TokenBatches() = default;
   const TokenReader& tokens() const { return *readers_[0]; }
-  // The arguments of Open, and the types of what readers_ read.
+  // The arguments of Open, and the types that readers_ read.
   struct Source;
   absl::StatusOr<Part> PartOf(const Input& input, const Input& tokens,
                               Source& source);

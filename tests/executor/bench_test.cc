@@ -275,6 +275,31 @@ TEST(RankTimers, AgreeOnTheSlowestRank) {
   EXPECT_EQ(pairs, std::vector<double>(4, pairs[0]));
 }
 
+// Loads run to their end before a device is found not to tell.
+TEST(RankTimers, SayWhereADeviceDoesNotTellItsPower) {
+  auto platform = CreateCpuPlatform();
+  for (int ranks : {1, 2}) {
+    absl::Status status = RunRankTimers(
+        *platform, ranks, 60, [&](RankTimer& timer) -> absl::Status {
+          std::string gather =
+              CollectiveOf(CollectiveKind::kAllGather, DType::kF32, 4096, 2)
+                  .text;
+          for (const std::string& text :
+               {std::string(), std::string("neg(f32[64])"), gather}) {
+            if (text == gather && ranks == 1) continue;
+            Load load{text, 0.5, /*settle_s=*/0.01, /*measure_s=*/0.01};
+            EXPECT_THAT(timer.PowerOf(load).status().ToString(),
+                        HasSubstr("does not tell its clock and power"))
+                << text;
+          }
+          EXPECT_THAT(timer.PowerOf({"neg(f32[64)"}).status().ToString(),
+                      HasSubstr("expected ']'"));
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 // The cpu does not tell what memory is in use.
 TEST(RankTimers, CarryWhatTakesMemoryBeforeAnythingIsTimed) {
   auto platform = CreateCpuPlatform();

@@ -55,6 +55,20 @@ inline Machine TestMachine() {
   return *ParseMachine(kTestMachine, "test.machine");
 }
 
+// A power of round numbers, for it or others.
+inline GpuPower RoundPower() {
+  return {.cap_w = 500,
+          .idle_w = 100,
+          .most_mhz = 2000,
+          .measured_mhz = 1000,
+          .clock_share = 0.8,
+          .exponent = 1,
+          .pj_matrix = {{"bf16", 2}, {"f32", 8}},
+          .pj_vector = 4,
+          .pj_hbm = 50,
+          .pj_link = 300};
+}
+
 // The cost of the call that was measured, whatever it took.
 // At the clock of the point.
 inline OpCost CostOf(const Measurement& point, const Machine& machine,

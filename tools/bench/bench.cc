@@ -107,12 +107,8 @@ class Bench {
     ASYRA_ASSIGN_OR_RETURN(device_, platform_->MakeDevice(0, result_.ranks));
     ASYRA_ASSIGN_OR_RETURN(result_.context_mib, ContextMib(*device_));
     ASYRA_RETURN_IF_ERROR(MeasureLaunches());
-    if (options_.device == "cuda") {
-      ASYRA_ASSIGN_OR_RETURN(Machine base, BaseMachine());
-      result_.power = std::move(base.gpu.power);
-    }
     // First, while nothing else has run.
-    if (options_.power) ASYRA_RETURN_IF_ERROR(MeasurePower());
+    if (options_.device == "cuda") ASYRA_RETURN_IF_ERROR(FindPower());
     ASYRA_RETURN_IF_ERROR(MeasureProgramsInRounds());
     if (options_.pairs) ASYRA_RETURN_IF_ERROR(MeasureOverlaps());
     if (options_.grid) {
@@ -304,31 +300,21 @@ class Bench {
     return OnRanks([&](RankTimer& timer) { return MeasureWith(timer, calls); });
   }
 
-  absl::Status MeasurePower() {
-    ASYRA_ASSIGN_OR_RETURN(Machine machine, BaseMachine());
-    std::vector<std::string> types;
-    for (const auto& [type, rate] : machine.gpu.matrix_tflops) {
-      types.push_back(type);
-    }
-    result_.loads = PowerLoads(types, result_.ranks,
-                               machine.copy_engines > 0 && machine.p2p);
-    ASYRA_RETURN_IF_ERROR(
-        RunRankTimers(*platform_, result_.ranks, options_.timeout_s,
-                      [&](RankTimer& timer) { return MeasureLoads(timer); }));
+  // Measures it where that is asked for.
+  absl::Status FindPower() {
+    ASYRA_ASSIGN_OR_RETURN(Machine base, BaseMachine());
+    result_.power = base.gpu.power;
+    if (!options_.power) return absl::OkStatus();
+    result_.loads = PowerLoads(base, result_.ranks);
+    ASYRA_RETURN_IF_ERROR(RunRankTimers(
+        *platform_, result_.ranks, options_.timeout_s, [&](RankTimer& timer) {
+          auto tell = [&](size_t i) {
+            Tell("load", i, result_.loads.size(), result_.loads[i].load.text);
+          };
+          return MeasureLoads(timer, tell, &result_.loads);
+        }));
     ASYRA_ASSIGN_OR_RETURN(result_.power,
                            PowerOf(result_.loads, result_.ranks));
-    return absl::OkStatus();
-  }
-
-  absl::Status MeasureLoads(RankTimer& timer) {
-    for (size_t i = 0; i < result_.loads.size(); ++i) {
-      MeasuredLoad& its = result_.loads[i];
-      bool first = timer.rank() == 0;
-      if (first) Tell("load", i, result_.loads.size(), its.load.text);
-      absl::StatusOr<LoadPower> power = timer.PowerOf(its.load);
-      if (!power.ok()) return Annotate(power.status(), "--power");
-      if (first) its.power = *power;
-    }
     return absl::OkStatus();
   }
 

@@ -46,7 +46,8 @@ class Fit {
 
   absl::StatusOr<GpuPower> Run() {
     power_.idle_w = Find(MeasuredLoad::kPause)->power.watts;
-    // Loads take a little of what others tell.
+    power_.most_mhz = Find(MeasuredLoad::kPause)->power.most_mhz;
+    // Each number is part of the loads that tell others.
     constexpr int kRounds = 4;
     for (int i = 0; i < kRounds; ++i) {
       ASYRA_RETURN_IF_ERROR(FitBytes());
@@ -105,7 +106,6 @@ class Fit {
   absl::Status FitClock() {
     const LoadPower &full = Find(MeasuredLoad::kMatmul, "bf16")->power,
                     &paused = Find(MeasuredLoad::kPausedMatmul)->power;
-    power_.most_mhz = full.most_mhz;
     power_.measured_mhz = full.mhz;
     power_.cap_w = full.limit_w;
     power_.clock_share = kUsualClockShare;
@@ -172,11 +172,10 @@ std::string NameOf(const MeasuredLoad& load) {
 
 }  // namespace
 
-std::vector<MeasuredLoad> PowerLoads(const std::vector<std::string>& types,
-                                     int ranks, bool copy_engines) {
+std::vector<MeasuredLoad> PowerLoads(const Machine& machine, int ranks) {
   // First, while nothing has run: hot GPUs take more.
   std::vector<MeasuredLoad> loads = {{MeasuredLoad::kPause, "", {}}};
-  for (const std::string& dtype : types) {
+  for (const auto& [dtype, rate] : machine.gpu.matrix_tflops) {
     loads.push_back({MeasuredLoad::kMatmul, dtype, {MatmulText(dtype)}});
   }
   loads.push_back(
@@ -188,12 +187,26 @@ std::vector<MeasuredLoad> PowerLoads(const std::vector<std::string>& types,
                    {"attention(bf16[2,8192,32,128], bf16[2,8192,32,128], "
                     "bf16[2,8192,32,128]) {causal=true, scale=0.0884}"}});
   if (ranks > 1) {
+    bool copy_engines = machine.copy_engines > 0 && machine.p2p;
     CollectiveCall gather =
         CollectiveOf(CollectiveKind::kAllGather, DType::kBF16, kGatherBytes,
                      ranks, copy_engines ? kByCopyEngine : "");
     loads.push_back({MeasuredLoad::kLink, "", {gather.text}});
   }
   return loads;
+}
+
+absl::Status MeasureLoads(RankTimer& timer,
+                          absl::FunctionRef<void(size_t)> tell,
+                          std::vector<MeasuredLoad>* loads) {
+  const bool first = timer.rank() == 0;
+  for (size_t i = 0; i < loads->size(); ++i) {
+    if (first) tell(i);
+    absl::StatusOr<LoadPower> power = timer.PowerOf((*loads)[i].load);
+    if (!power.ok()) return Annotate(power.status(), "--power");
+    if (first) (*loads)[i].power = *power;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<GpuPower> PowerOf(absl::Span<const MeasuredLoad> loads,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "executor/bench/collective_timer.h"
 #include "simulator/machine/machine.h"
@@ -26,10 +27,16 @@ struct MeasuredLoad {
   LoadPower power = {};
 };
 
-// `types`: the element types whose matmuls the machine has a rate of, bf16
-// among them. `copy_engines`: these carry the gather, else the library does.
-std::vector<MeasuredLoad> PowerLoads(const std::vector<std::string>& types,
-                                     int ranks, bool copy_engines);
+// Matmuls of each type that the machine has a rate of, bf16 among them; a
+// gather by copy engines where it has some that reach other GPUs, else by the
+// library.
+std::vector<MeasuredLoad> PowerLoads(const Machine& machine, int ranks);
+
+// By every rank; the first one keeps the results, and calls `tell` with the
+// number of each load before it. Errors: those of RankTimer::PowerOf.
+absl::Status MeasureLoads(RankTimer& timer,
+                          absl::FunctionRef<void(size_t)> tell,
+                          std::vector<MeasuredLoad>* loads);
 
 // Without a kLink, `pj_link` is 0. Errors: a load that cannot be read; bf16
 // matmuls that take no more power than nothing.

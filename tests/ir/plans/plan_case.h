@@ -271,8 +271,7 @@ inline std::vector<Tensor> Quarters(const PlanCase& c) {
   return whole;
 }
 
-// Returns shapes of each order by each route, by copies and by messages,
-// without groups.
+// Returns a shape without groups for each order, route and carrier.
 inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
                                                   int64_t parts) {
   std::vector<PlanShape> shapes;

@@ -7,19 +7,6 @@
 namespace asyra {
 namespace {
 
-GpuPower RoundPower() {
-  return {.cap_w = 500,
-          .idle_w = 100,
-          .most_mhz = 2000,
-          .measured_mhz = 1000,
-          .clock_share = 0.8,
-          .exponent = 1,
-          .pj_matrix = {{"bf16", 2}, {"f32", 8}},
-          .pj_vector = 4,
-          .pj_hbm = 50,
-          .pj_link = 300};
-}
-
 Machine PoweredMachine() {
   Machine machine = TestMachine();
   machine.gpu.power = RoundPower();

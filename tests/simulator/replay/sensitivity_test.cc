@@ -17,6 +17,16 @@ std::string MachineFile() {
   return path;
 }
 
+// Rows by a square matrix.
+Program Matmul(int64_t rows, int64_t width) {
+  return Parse(fmt::format(R"(asyra 1 scheduled
+program @f(%x: bf16[{0}, {1}], %w: bf16[{1}, {1}]) -> (bf16[{0}, {1}]) {{
+  %a = matmul(%x, %w) on compute : bf16[{0}, {1}]
+  return %a
+}})",
+                           rows, width));
+}
+
 TEST(Sensitivity, IsTheShareOfTheMakespanThatANumberRules) {
   Program program = Parse(R"(asyra 1 scheduled
 program @f(%x: f32[50000]) -> (f32[50000]) {
@@ -39,11 +49,7 @@ program @f(%x: f32[50000]) -> (f32[50000]) {
 
 // A long matmul is at the limit of power.
 TEST(Sensitivity, PowerIsANumberOfTheMachine) {
-  Program program = Parse(R"(asyra 1 scheduled
-program @f(%x: bf16[32768, 8192], %w: bf16[8192, 8192]) -> (bf16[32768, 8192]) {
-  %a = matmul(%x, %w) on compute : bf16[32768, 8192]
-  return %a
-})");
+  Program program = Matmul(32768, 8192);
   auto list = ASYRA_VALUE(Sensitivities(program, "h200x2", {}));
   auto elasticity = [&](std::string_view key) {
     for (const Sensitivity& entry : list) {
@@ -73,11 +79,7 @@ program @f(%x: f32[50000]) -> (f32[50000]) {
 }
 
 TEST(Sensitivity, FlopsPerClockStandForThePeakThatTheyFix) {
-  Program program = Parse(R"(asyra 1 scheduled
-program @f(%x: bf16[4096, 4096], %w: bf16[4096, 4096]) -> (bf16[4096, 4096]) {
-  %a = matmul(%x, %w) on compute : bf16[4096, 4096]
-  return %a
-})");
+  Program program = Matmul(4096, 4096);
   auto list = Sensitivities(program, "h200x8", {});
   ASSERT_TRUE(list.ok()) << list.status();
   auto find = [&](std::string_view key) {
@@ -122,11 +124,7 @@ program @f(%x: f32[{0}]) -> (f32[{0}]) {{
 }
 
 TEST(Sensitivity, GroupsAreRaisedTogether) {
-  Program program = Parse(R"(asyra 1 scheduled
-program @f(%x: bf16[4096, 4096], %w: bf16[4096, 4096]) -> (bf16[4096, 4096]) {
-  %a = matmul(%x, %w) on compute : bf16[4096, 4096]
-  return %a
-})");
+  Program program = Matmul(4096, 4096);
   auto list = Sensitivities(program, "h200x8", {});
   ASSERT_TRUE(list.ok()) << list.status();
   auto matrix =

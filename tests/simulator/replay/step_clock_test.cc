@@ -15,17 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-GpuPower Plain() {
-  return {.cap_w = 500,
-          .idle_w = 100,
-          .most_mhz = 2000,
-          .measured_mhz = 1000,
-          .clock_share = 1,
-          .exponent = 1};
-}
-
 TEST(StepClock, IsTheHighestWithinTheLimit) {
-  GpuPower power = Plain();
+  GpuPower power = RoundPower();
   auto constant = [](double) { return 1000.0; };
   // 400 W beyond idling are 400 mJ in a ms.
   EXPECT_EQ(StepClock(power, {.math_uj = 300e3}, constant), 2000);
@@ -82,7 +73,7 @@ TEST(StepClock, OfAStepIsInItsResult) {
   EXPECT_LT(free.watts, 2000);
   EXPECT_LT(free.makespan_us, limited.makespan_us);
   EXPECT_EQ(free.spans.back().end_us, free.makespan_us);
-  // Where costs have a clock, it is that one.
+  // Costs at a clock keep it.
   CostModel costs(ASYRA_VALUE(LoadMachine("h200x2")), program.mesh);
   EXPECT_EQ(Simulate(program, costs.AtClock(1200)).clock_mhz, 1200);
   // Without power nothing is said of it.

@@ -48,9 +48,9 @@ TEST(BenchPower, FindsTheNumbersThatLoadsHave) {
   Machine machine = ASYRA_VALUE(LoadMachine("h200x2"));
   machine.table = nullptr;
   machine.gpu.kernel_us = 0;
+  machine.gpu.matrix_tflops.erase("f64");
   const GpuPower& power = *machine.gpu.power;
-  std::vector<MeasuredLoad> loads =
-      PowerLoads({"bf16", "f16", "f32"}, kRanks, /*copy_engines=*/true);
+  std::vector<MeasuredLoad> loads = PowerLoads(machine, kRanks);
   for (MeasuredLoad& load : loads) {
     load.power = PowerOn(power, load, machine, kRanks);
   }
@@ -63,7 +63,7 @@ TEST(BenchPower, FindsTheNumbersThatLoadsHave) {
   EXPECT_EQ(found.most_mhz, power.most_mhz);
   EXPECT_LT(found.measured_mhz, power.most_mhz);
   EXPECT_PRED3(near, found.exponent, power.exponent, 0.01);
-  // Of the time at the clock of the loads.
+  // The share of the time at the clock of the loads.
   double share = power.clock_share * power.measured_mhz / found.measured_mhz /
                  MathFactor(power, found.measured_mhz);
   EXPECT_PRED3(near, found.clock_share, share, 0.01);
@@ -78,7 +78,8 @@ TEST(BenchPower, FindsTheNumbersThatLoadsHave) {
 }
 
 TEST(BenchPower, RefusesMatmulsWithoutPower) {
-  std::vector<MeasuredLoad> loads = PowerLoads({"bf16"}, 1, false);
+  std::vector<MeasuredLoad> loads =
+      PowerLoads(ASYRA_VALUE(LoadMachine("h200x2")), 1);
   for (MeasuredLoad& load : loads) {
     load.power = {.us = 10,
                   .busy = load.load.busy,
