@@ -123,7 +123,7 @@ TEST(StepClock, BetterNumbersAreNeverSlower) {
 
 TEST(StepClock, NumbersAreChecked) {
   auto error = [](const std::string& edit) {
-    return MessageOf(LoadMachine("h200x2", {edit}).status());
+    return std::string(MessageOf(LoadMachine("h200x2", {edit}).status()));
   };
   EXPECT_THAT(
       error("gpu.power.measured_mhz=2100"),
