@@ -91,9 +91,10 @@ typedef struct asyra_tensor_info {
 
 typedef struct asyra_program asyra_program;
 
-/* Loads an .asyra file with its .safetensors, an .onnx file, or a built-in
- * model. A file that is no valid program is ASYRA_INVALID_ARGUMENT. `dims`
- * gives sizes to symbolic dimensions, "batch=4,seq=128"; may be NULL. */
+/* Loads an .asyra file with its .safetensors, an .onnx file, a config.json of
+ * Hugging Face or its folder with safetensors, or a built-in model. A file that
+ * is no valid program is ASYRA_INVALID_ARGUMENT. `dims` gives sizes to symbolic
+ * dimensions, "batch=4,seq=128"; may be NULL. */
 asyra_status asyra_program_load(const char* model, const char* dims,
                                 asyra_program** program);
 /* Compiles for a mesh, "dp=2,tp=4" or NULL for one device, and a machine,

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "c/handles.h"
+#include "frontends/huggingface/import.h"
 #include "frontends/onnx/import.h"
 #include "ir/printer.h"
 #include "ir/program_file.h"
@@ -54,6 +55,8 @@ absl::StatusOr<std::unique_ptr<asyra_program>> Load(const std::string& model,
                      dims);
     }
     ASYRA_ASSIGN_OR_RETURN(to->program, ReadProgramFile(model));
+  } else if (std::string file = HuggingFaceConfig(model); !file.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(to->program, ImportHuggingFace(file, by_name));
   } else {
     ASYRA_ASSIGN_OR_RETURN(to->program, BuiltinModel(model, by_name));
   }

@@ -13,7 +13,7 @@ set(pending
     simulator/replay/sensitivity.h simulator/replay/simulate.h
     simulator/report/trace.h
     passes/compile.h passes/pass_manager.h passes/pipeline.h passes/training.h
-    frontends/onnx/import.h
+    frontends/huggingface/import.h frontends/onnx/import.h
     models/models.h models/rotary_tables.h
     executor/executor.h executor/launched_world.h executor/measured_gate.h
     executor/run.h
@@ -50,7 +50,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/c/asyra.h DESTINATION ${asyra_headers})
 # asyra::ir and so on. The two without an API of their own come along with the
 # libraries that need them.
 set(libraries asyra_ir asyra_simulator asyra_passes asyra_onnx_proto asyra_onnx
-              asyra_models asyra_executor asyra_cuda asyra_c)
+              asyra_huggingface asyra_models asyra_executor asyra_cuda asyra_c)
 if(TARGET asyra_cuda_kernels)
   list(APPEND libraries asyra_cuda_kernels)
 endif()

@@ -9,12 +9,16 @@
 
 #include "absl/status/statusor.h"
 #include "ir/program.h"
+#include "models/decoder.h"
 
 namespace asyra {
 
 // `sizes` overrides sizes by name: batch, seq, layers, hidden, ...
 // Errors: an unknown model or size (the known ones are listed), sizes that do
 // not fit.
+absl::StatusOr<DecoderConfig> BuiltinDecoder(
+    std::string_view name, const std::map<std::string, int64_t>& sizes);
+// The program of it. Errors: the same, behind the name; those of BuildDecoder.
 absl::StatusOr<Program> BuiltinModel(
     std::string_view name, const std::map<std::string, int64_t>& sizes);
 

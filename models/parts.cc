@@ -1,7 +1,5 @@
 #include "models/parts.h"
 
-#include <cmath>
-
 #include "fmt/format.h"
 #include "ir/support/status.h"
 
@@ -14,13 +12,13 @@ std::vector<SizeField> SizeFields(DecoderSizes* sizes) {
           {"logits", &sizes->logits}};
 }
 
-void DecoderParts::EnterLayer(int64_t layer) {
-  prefix_ = fmt::format("layer{}.", layer);
+ValueId DecoderParts::WeightCalled(std::string_view name, const Shape& shape) {
+  return builder_.Input(fmt::format("{}{}", prefix_, name),
+                        Type(sizes_.dtype, shape), InputRole::kWeight);
 }
 
 ValueId DecoderParts::Weight(std::string_view name, const Shape& shape) {
-  return builder_.Input(fmt::format("{}{}.weight", prefix_, name),
-                        Type(sizes_.dtype, shape), InputRole::kWeight);
+  return WeightCalled(fmt::format("{}.weight", name), shape);
 }
 
 ValueId DecoderParts::Ids() {
@@ -74,13 +72,6 @@ absl::StatusOr<ValueId> DecoderParts::MergeHeads(ValueId x,
   return Add(
       "reshape", {x}, fmt::format("{}.merged", name),
       {{"shape", Ints{sizes_.batch, sizes_.seq, type.size(2) * type.size(3)}}});
-}
-
-absl::StatusOr<ValueId> DecoderParts::CausalAttention(ValueId q, ValueId k,
-                                                      ValueId v) {
-  auto head_size = static_cast<double>(builder_.type(q).size(3));
-  return Add("attention", {q, k, v}, "attention",
-             {{"causal", true}, {"scale", 1 / std::sqrt(head_size)}});
 }
 
 }  // namespace asyra

@@ -1,9 +1,9 @@
-// Shared by the builders of decoders: weights, projections, heads, and the
-// order of a block.
+// Parts of which decoders are built: sizes, weights, projections and heads.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,11 +40,13 @@ class DecoderParts {
 
  protected:
   // The prefix of value and weight names from here on: "layer3.".
-  void EnterLayer(int64_t layer);
+  void EnterLayer(std::string prefix) { prefix_ = std::move(prefix); }
   void LeaveLayers() { prefix_.clear(); }
 
   // "PREFIXname.weight".
   ValueId Weight(std::string_view name, const Shape& shape);
+  // "PREFIXname".
+  ValueId WeightCalled(std::string_view name, const Shape& shape);
   ValueId Ids();
   absl::StatusOr<ValueId> Add(std::string_view op,
                               absl::Span<const ValueId> operands,
@@ -56,8 +58,6 @@ class DecoderParts {
   absl::StatusOr<ValueId> SplitHeads(ValueId x, std::string_view name,
                                      int64_t heads);
   absl::StatusOr<ValueId> MergeHeads(ValueId x, std::string_view name);
-  // Causal, scaled by 1/sqrt(head size).
-  absl::StatusOr<ValueId> CausalAttention(ValueId q, ValueId k, ValueId v);
 
   // The tokens of x [batch, seq, ..] whose logits are computed.
   // Error: more than there are.

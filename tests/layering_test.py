@@ -139,7 +139,7 @@ MAY_INCLUDE = {
        for folder, inner in (EXECUTOR_ARROWS | CUDA_ARROWS).items()},
     **{source: set(EXECUTOR_ARROWS | CUDA_ARROWS) | PLATFORMS | IR_GPU
        for source in PLATFORMS},
-    "frontends": IR,
+    "frontends": IR | {"models"},
     "models": IR,
 }
 UNRESTRICTED = {"c", "tools", "tests"}

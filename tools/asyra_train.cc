@@ -45,7 +45,7 @@ absl::Status CountDocuments(const TrainSettings& flags, Program* program) {
 
 // The training of a folder, or of a model that is compiled here.
 absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
-  if (IsFolder(flags.compile.model)) {
+  if (IsTrainingFolder(flags.compile.model)) {
     if (!flags.of_compiling.empty()) {
       return Invalid("{}: it is compiled already, {} would not matter",
                      flags.compile.model, ShortList(flags.of_compiling));

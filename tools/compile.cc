@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "fmt/format.h"
+#include "frontends/huggingface/import.h"
 #include "frontends/onnx/import.h"
 #include "ir/copy_engine.h"
 #include "ir/gpu/copy_engine_reach.h"
@@ -65,11 +66,17 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
     return ImportOnnx(flags.model, import, &loaded->dim_names,
                       &loaded->op_sources);
   }
-  if (IsThere(path)) {
-    return Invalid("{}: neither an .onnx nor an .asyra file", flags.model);
-  }
   if (flags.expert_capacity > 0) {
     dims["capacity_percent"] = flags.expert_capacity;
+  }
+  if (std::string config = HuggingFaceConfig(path); !config.empty()) {
+    return ImportHuggingFace(config, dims);
+  }
+  if (IsThere(path)) {
+    return Invalid(
+        "{}: neither an .onnx nor an .asyra file, nor a folder with a "
+        "config.json",
+        flags.model);
   }
   return BuiltinModel(flags.model, dims);
 }

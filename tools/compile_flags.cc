@@ -132,9 +132,11 @@ std::string CheckGibText(const std::string& text) {
 }
 
 void AddModelFlag(CLI::App& app, CompileFlags* flags) {
-  app.add_option(
-         "MODEL", flags->model,
-         "an .onnx or .asyra file, or a built-in model: " + BuiltinModelNames())
+  app.add_option("MODEL", flags->model,
+                 "an .onnx or .asyra file, a config.json of Hugging Face or "
+                 "its folder, "
+                 "or a built-in model: " +
+                     BuiltinModelNames())
       ->required();
 }
 

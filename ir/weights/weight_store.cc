@@ -9,6 +9,7 @@
 #include "ir/support/mapped_file.h"
 #include "ir/support/status.h"
 #include "ir/weights/safetensors.h"
+#include "ir/weights/shard_reader.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {
@@ -196,8 +197,11 @@ absl::Status WriteWeights(const WeightStore& weights, const std::string& path) {
   absl::StatusOr<std::string> header = SafetensorsHeader(entries);
   if (!header.ok()) return Annotate(header.status(), path);
   std::vector<std::string_view> pieces = {*header};
+  std::vector<Tensor> whole;  // keeps those that are made
   for (const SafetensorsEntry& entry : entries) {
-    pieces.push_back(BytesOf(*weights.Find(entry.name)));
+    ASYRA_ASSIGN_OR_RETURN(Tensor read, ReadWhole(*weights.Find(entry.name)));
+    pieces.push_back(BytesOf(read));
+    whole.push_back(std::move(read));
   }
   return WriteFileAtomically(path, pieces);
 }

@@ -304,7 +304,8 @@ class Known {
 
   const Tensor* Data(ValueId value) const {
     if (!weight_[value] || program_.weights == nullptr) return nullptr;
-    return program_.weights->Find(program_.value_name(value));
+    const Tensor* data = program_.weights->Find(program_.value_name(value));
+    return data == nullptr || data->data() == nullptr ? nullptr : data;
   }
 
   const Program& program_;

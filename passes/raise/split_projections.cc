@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "ir/weight_origin.h"
+#include "ir/weights/shard_reader.h"
 #include "passes/rewrite/rewriter.h"
 
 namespace asyra {
@@ -214,7 +215,7 @@ class Splitter {
   }
 
   // Weight `old` cut along `dim`.
-  ValueId Part(ValueId old, int dim, const Cut& cut) {
+  absl::StatusOr<ValueId> Part(ValueId old, int dim, const Cut& cut) {
     auto key = std::make_tuple(old, cut.split, cut.dim, cut.start, cut.stop);
     auto found = parts_.find(key);
     if (found != parts_.end()) return found->second;
@@ -230,7 +231,8 @@ class Splitter {
     const Tensor* data = is_input ? to_.GivenData(whole) : to_.Data(whole);
     std::optional<Tensor> cut_out;
     if (data != nullptr) {
-      cut_out = data->Reshaped(split)
+      ASYRA_ASSIGN_OR_RETURN(Tensor whole_data, ReadWhole(*data));
+      cut_out = whole_data.Reshaped(split)
                     .Slice(dim + cut.dim, cut.start, cut.stop - cut.start)
                     .Reshaped(type.shape());
     }
@@ -258,13 +260,13 @@ class Splitter {
     int dim = program_.type(matmul.operands[1]).rank() -
               (matmul.attrs.Bool("transpose_b") ? 2 : 1);
     to_.SetHint(program_.value_name(slice.results[0]));
-    ValueId weight = Part(matmul.operands[1], dim, cut);
+    ASYRA_ASSIGN_OR_RETURN(ValueId weight, Part(matmul.operands[1], dim, cut));
     ASYRA_ASSIGN_OR_RETURN(
         ValueId value,
         to_.Add(matmul.def->name, {to_.Mapped(matmul.operands[0]), weight},
                 matmul.attrs));
     if (projection.add >= 0) {
-      ValueId bias = Part(projection.bias, 0, cut);
+      ASYRA_ASSIGN_OR_RETURN(ValueId bias, Part(projection.bias, 0, cut));
       ASYRA_ASSIGN_OR_RETURN(value, to_.Add("add", {value, bias}));
     }
     ASYRA_ASSIGN_OR_RETURN(

@@ -117,12 +117,13 @@ const Tensor* Rewriter::Data(ValueId value) const {
   if (const Op* op = Def(value, "constant")) {
     return &op->attrs.Get<Tensor>("value");
   }
-  // Data smaller than its type does not have all elements, and those of a param
-  // change from step to step.
+  // Data smaller than its type does not have all elements, those of a param
+  // change from step to step, and made tensors have none in memory.
   if (!is_weight(value)) return nullptr;
   const Input& input = inputs_[input_of_[value]];
   if (input.role == InputRole::kParam || !input.stored.empty()) return nullptr;
-  return GivenData(value);
+  const Tensor* data = GivenData(value);
+  return data == nullptr || data->data() == nullptr ? nullptr : data;
 }
 
 const Tensor* Rewriter::GivenData(ValueId value) const {

@@ -43,5 +43,18 @@ TEST(CPrograms, ThatAreNotValidAreRefused) {
               HasSubstr("line 2, "));
 }
 
+TEST(CPrograms, MayBeOfHuggingFace) {
+  std::string folder = ASYRA_SOURCE_DIR "/models/huggingface/gpt2";
+  for (const std::string& model : {folder, folder + "/config.json"}) {
+    asyra_program* program = nullptr;
+    EXPECT_EQ(asyra_program_load(model.c_str(), "seq=8", &program), ASYRA_OK);
+    asyra_program_free(program);
+  }
+  asyra_program* program = nullptr;
+  EXPECT_EQ(asyra_program_load(folder.c_str(), "heads=8", &program),
+            ASYRA_INVALID_ARGUMENT);
+  EXPECT_THAT(asyra_last_error(), HasSubstr("config.json: no size heads"));
+}
+
 }  // namespace
 }  // namespace asyra

@@ -23,7 +23,7 @@ VALUES = {
     "--ep": "2", "--ep-strategy": "auto", "--epilogues": "none",
     "--eps": "1", "--evaluate-batches": "2", "--evaluate-data": "f",
     "--evaluate-every": "1", "--every": "2", "--expert-capacity": "100",
-    "--export": "e.safetensors", "--export-onnx": "e.onnx", "--final": "0.5",
+    "--export": "e.safetensors", "--export-hf": "e", "--export-onnx": "e.onnx", "--final": "0.5",
     "--freeze": ".*", "--grid": "dim.layers=1,2", "--gate": "measured", "--head-parts": "2",
     "--html": "h",
     "--inject-comm-us": "1", "--json": "j", "--keep": "1", "--key-walk": "2",
@@ -139,7 +139,7 @@ TRAIN = {flag: [FOLDER, RECORDED, SAMPLE] for flag in """--tokens --document-end
     --restart-data --evaluate-every --evaluate-data --evaluate-batches --steps
     --rate --warmup --final --random-weights --skip-not-finite --check-finite
     --communicator --secret --gate --dry-run --save-every --keep --export
-    --export-onnx --profile --save-tuning""".split()}
+    --export-onnx --export-hf --profile --save-tuning""".split()}
 for idle, modes in [
     ("--optimizer --beta1 --beta2 --eps --momentum --decay --decay-of --clip",
      [FOLDER, RECORDED, SAMPLE]),
@@ -155,7 +155,7 @@ for idle, modes in [
   TRAIN.update({flag: modes for flag in idle.split()})
 for idle in """--shuffle --restart-data --random-weights --skip-not-finite
     --check-finite --communicator --secret --timeout --gate --export
-    --export-onnx --profile --save-tuning""".split():
+    --export-onnx --export-hf --profile --save-tuning""".split():
   beside = ["--checkpoint", "c"] if idle == "--restart-data" else []
   TRAIN[idle] = [*TRAIN[idle], ([*beside, *DRY[0]], DRY[1])]
 for idle, more in {

@@ -34,7 +34,7 @@ WITH = {
 }
 # Of other modes than training, or what a rank may have for itself.
 MODES = {"--help", "--version", "--check", "--sample", "--prompt",
-         "--temperature", "--rtol", "--export-onnx"}
+         "--temperature", "--rtol", "--export-onnx", "--export-hf"}
 OF_ONE_RANK = {
     "--data", "--evaluate-data", "--every", "--log", "--csv", "--html",
     "--profile", "--print-after", "--print-changed", "--dump-dir",

@@ -10,7 +10,7 @@
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "ir/verify/verifier.h"
-#include "models/llama.h"
+#include "models/decoder.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
@@ -118,26 +118,22 @@ TEST_P(SameModel, OpByOp) {
 }
 
 // transformers' default epsilon, which the exports have.
-constexpr double kEps = 1e-6;
+absl::StatusOr<Program> WithEps(std::string_view name) {
+  DecoderConfig config = ASYRA_VALUE(BuiltinDecoder(name, {}));
+  config.eps = 1e-6;
+  return BuildDecoder(config);
+}
 
 INSTANTIATE_TEST_SUITE_P(
     BuiltinModels, SameModel,
     testing::Values(Pair{"llama3_8b",
                          "llama3-8b-op23",
                          {{"batch", 2}, {"seq", 8192}},
-                         [] {
-                           LlamaConfig config = Llama3Config8B();
-                           config.eps = kEps;
-                           return BuildLlama(config);
-                         }},
+                         [] { return WithEps("llama3-8b"); }},
                     Pair{"llama3_70b",
                          "llama3-70b-op23",
                          {{"batch", 2}, {"seq", 8192}},
-                         [] {
-                           LlamaConfig config = Llama3Config70B();
-                           config.eps = kEps;
-                           return BuildLlama(config);
-                         }},
+                         [] { return WithEps("llama3-70b"); }},
                     Pair{"gpt3_6_7b",
                          "gpt3-6.7b-op18",
                          {{"batch", 2}, {"seq", 2048}},

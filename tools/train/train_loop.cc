@@ -13,6 +13,8 @@
 #include "executor/train/export_params.h"
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
+#include "frontends/huggingface/export.h"
+#include "frontends/huggingface/import.h"
 #include "frontends/onnx/export.h"
 #include "ir/support/file.h"
 #include "ir/support/out_of_memory.h"
@@ -286,22 +288,39 @@ class RankLoop {
     if (!flags_.export_to.empty()) {
       ASYRA_RETURN_IF_ERROR(trainer_->Export(flags_.export_to));
     }
-    if (flags_.export_onnx.empty()) return absl::OkStatus();
+    if (flags_.export_onnx.empty() && flags_.export_hf.empty()) {
+      return absl::OkStatus();
+    }
     std::string tensors = flags_.export_to;
     if (tensors.empty()) {
-      tensors = flags_.export_onnx + ".partial.safetensors";
+      tensors =
+          (flags_.export_onnx.empty() ? flags_.export_hf : flags_.export_onnx) +
+          ".partial.safetensors";
       ASYRA_RETURN_IF_ERROR(trainer_->Export(tensors));
     }
     if (!reports()) return absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const WeightStore> exported,
-                           ReadWeights(tensors));
-    const TrainingPrograms& programs = trainer_->programs();
-    absl::Status written =
-        ExportOnnx(programs.info.model, TensorsOfFile(programs.step, *exported),
-                   flags_.export_onnx);
+    absl::Status written = ExportModels(tensors);
     std::error_code error;
     if (flags_.export_to.empty()) std::filesystem::remove(tensors, error);
     return written;
+  }
+
+  // `tensors` is the file of all weights.
+  absl::Status ExportModels(const std::string& tensors) {
+    ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const WeightStore> exported,
+                           ReadWeights(tensors));
+    const TrainingPrograms& programs = trainer_->programs();
+    const std::string& model = programs.info.model;
+    if (!flags_.export_onnx.empty()) {
+      ASYRA_RETURN_IF_ERROR(ExportOnnx(
+          model, TensorsOfFile(programs.step, *exported), flags_.export_onnx));
+    }
+    if (flags_.export_hf.empty()) return absl::OkStatus();
+    std::string config = HuggingFaceConfig(model);
+    if (config.empty()) {
+      return Invalid("--export-hf: {} has no config.json", model);
+    }
+    return ExportHuggingFace(config, *exported, flags_.export_hf);
   }
 
   absl::Status WriteTrace(absl::Span<const OpTime> times) {

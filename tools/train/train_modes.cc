@@ -30,7 +30,8 @@ constexpr Use kUses[] = {
      "--evaluate-data "
      "--evaluate-batches --steps --rate --warmup --final --random-weights "
      "--skip-not-finite --check-finite --communicator --secret --gate "
-     "--dry-run --save-every --keep --export --export-onnx --profile "
+     "--dry-run --save-every --keep --export --export-onnx --export-hf "
+     "--profile "
      "--save-tuning",
      kTrain},
     // A recorded run says them, gradients have none.
@@ -60,8 +61,8 @@ constexpr std::string_view kOfSteps[] = {
     "--shuffle",      "--restart-data", "--random-weights", "--skip-not-finite",
     "--check-finite", "--communicator", "--secret",         "--timeout",
     "--gate",         "--save-every",   "--keep",           "--export",
-    "--export-onnx",  "--profile",      "--every",          "--log",
-    "--csv",          "--html",         "--save-tuning"};
+    "--export-onnx",  "--export-hf",    "--profile",        "--every",
+    "--log",          "--csv",          "--html",           "--save-tuning"};
 
 Mode ModeOf(const TrainSettings& settings) {
   if (settings.sample.count > 0) return kSample;

@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
+#include "frontends/huggingface/import.h"
 #include "ir/support/path.h"
 #include "ir/support/status.h"
 #include "tools/connect_ranks.h"
@@ -86,6 +87,9 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
                  "FILE.onnx for the model at the end: the file that it came "
                  "from, with the trained weights")
       ->check(ReplacedFile());
+  app.add_option("--export-hf", flags->export_hf,
+                 "FOLDER for the model at the end as transformers reads it: "
+                 "the config.json that it came from, and model.safetensors");
   app.add_option("--every", flags->every,
                  "steps between two lines: 1 on a terminal, else 10, unless "
                  "given")
@@ -143,7 +147,8 @@ absl::Status CheckKeepsInputs(const TrainSettings& flags) {
   std::vector<std::string> inputs = flags.data;
   inputs.insert(inputs.end(), flags.evaluate_data.begin(),
                 flags.evaluate_data.end());
-  if (IsFolder(flags.compile.model)) inputs.push_back(flags.compile.model);
+  if (IsTrainingFolder(flags.compile.model))
+    inputs.push_back(flags.compile.model);
   for (auto [flag, path] :
        {std::pair{"--export", &flags.export_to},
         std::pair{"--export-onnx", &flags.export_onnx},
@@ -154,6 +159,10 @@ absl::Status CheckKeepsInputs(const TrainSettings& flags) {
       if (path->empty() || !IsOf(*path, input)) continue;
       return Invalid("{} {}: the run reads it", flag, *path);
     }
+  }
+  if (IsThere(flags.export_hf + "/training.json")) {
+    return Invalid("--export-hf {}: it is the folder of a training",
+                   flags.export_hf);
   }
   return absl::OkStatus();
 }
@@ -227,7 +236,11 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   ASYRA_RETURN_IF_ERROR(CheckGivenFlags(flags));
   if (flags.data.empty()) return absl::OkStatus();
   bool onnx = std::filesystem::path(flags.compile.model).extension() == ".onnx";
-  bool folder = IsFolder(flags.compile.model);
+  bool folder = IsTrainingFolder(flags.compile.model);
+  if (!flags.export_hf.empty() && !folder &&
+      HuggingFaceConfig(flags.compile.model).empty()) {
+    return Invalid("--export-hf: {} has no config.json", flags.compile.model);
+  }
   if (!flags.export_onnx.empty() && !onnx && !folder) {
     return Invalid("--export-onnx: {} is no .onnx file", flags.compile.model);
   }
@@ -302,6 +315,10 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
                  "seconds after which a rank that is waited for is lost")
       ->check(FiniteAbove(0))
       ->capture_default_str();
+}
+
+bool IsTrainingFolder(const std::string& model) {
+  return IsFolder(model) && HuggingFaceConfig(model).empty();
 }
 
 }  // namespace asyra

@@ -39,7 +39,8 @@ struct TrainSettings {
   TuningFlags tuning;
   std::shared_ptr<TuningSession> session = nullptr;  // of `tuning`
   // The output.
-  std::string checkpoint, export_to, export_onnx, log, csv, html, profile;
+  std::string checkpoint, export_to, export_onnx, export_hf;
+  std::string log, csv, html, profile;
   int64_t save_every = 0, keep = 3;
   int64_t every = -1;  // steps between two lines; -1: by where they go
   // Comparing with recorded runs.
@@ -66,5 +67,9 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
 // The learning rate of a step, from 0: linear over the first `warmup` steps,
 // then a cosine down to a part of the peak.
 double RateAt(const TrainSettings& settings, int64_t step);
+
+// Returns whether a model is the folder of a compiled training
+// (training_folder.h), and not that of a config.json.
+bool IsTrainingFolder(const std::string& model);
 
 }  // namespace asyra
