@@ -49,6 +49,14 @@ Box Intersection(const Box& a, const Box& b) {
   return both;
 }
 
+bool Overlap(const Box& a, const Box& b) {
+  for (int d = 0; d < a.rank(); ++d) {
+    int64_t end = std::min(a.start[d] + a.size[d], b.start[d] + b.size[d]);
+    if (end <= std::max(a.start[d], b.start[d])) return false;
+  }
+  return true;
+}
+
 std::string ToString(const Box& box) {
   std::string text = "[";
   for (int d = 0; d < box.rank(); ++d) {

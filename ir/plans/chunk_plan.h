@@ -34,6 +34,8 @@ struct Box {
 // Returns a box of size 0 in some dimension if they do not overlap. Both have
 // equal ranks.
 Box Intersection(const Box& a, const Box& b);
+// Returns whether the boxes have an element in common.
+bool Overlap(const Box& a, const Box& b);
 std::string ToString(const Box& box);  // "[0:4, 8:16]"
 
 // Copies the box `what` from a tensor that holds the box `from_box`, dense and

@@ -233,7 +233,7 @@ void PlanBuilder::WaitForAll(int rank, absl::Span<const Mark> marks) {
 void PlanBuilder::Need(int rank, int buffer, const Box& box) {
   std::vector<Mark> marks;
   for (const Arrival& arrival : arrivals_[rank][buffer]) {
-    if (Intersection(arrival.box, box).elements() == 0) continue;
+    if (!Overlap(arrival.box, box)) continue;
     if (arrival.comes_next) Exchange();
     marks.push_back(arrival.compute);
   }

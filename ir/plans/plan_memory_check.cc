@@ -69,8 +69,8 @@ class MemoryCheck {
       for (const std::vector<Access>& writes : of_rank) {
         for (size_t i = 0; i < writes.size(); ++i) {
           for (size_t j = 0; j < i; ++j) {
+            if (!Overlap(writes[i].box, writes[j].box)) continue;
             Box both = Intersection(writes[i].box, writes[j].box);
-            if (both.elements() == 0) continue;
             return clocks_.At(
                 writes[i].node,
                 Invalid("{} is also written by {}", ToString(both),
@@ -244,7 +244,7 @@ class MemoryCheck {
       }
       for (const Made& other : made[to.value]) {
         if (clocks_.RankOf(other.node) == clocks_.RankOf(n)) continue;
-        if (Intersection(other.box, mine.box).elements() == 0) continue;
+        if (!Overlap(other.box, mine.box)) continue;
         if (other.box == mine.box && other.added == mine.added) continue;
         return clocks_.At(mine.node,
                           Invalid("its bytes may differ from those of {}",

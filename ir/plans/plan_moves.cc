@@ -89,7 +89,7 @@ int PlanMoves::OwnPart(int rank, int value, const Box& box) const {
 bool PlanMoves::NeedsOwnPart(int rank, int value, const Box& box) const {
   if (!IsGathered(value)) return false;
   int operand = b_.OperandOf(value - b_.body().num_operands);
-  return Intersection(b_.BoxOf(operand, rank), box).elements() > 0;
+  return Overlap(b_.BoxOf(operand, rank), box);
 }
 
 // Copies the rank's own part of a gather's result to its place in the result:

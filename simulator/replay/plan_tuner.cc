@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kParts[] = {1, 2, 4, 8};
 // SMs for the library's exchanges.
 constexpr int kMargins[] = {4, 8, 16};
+// Of an op, cut by ranks and parts.
+constexpr int64_t kMostPieces = 64;
 // Groups of more chunks are not tried.
 constexpr int64_t kMostChunks = 32;
 constexpr size_t kGrouped = 3;  // shapes whose chunks are grouped, the fastest
@@ -68,6 +70,8 @@ class Tuner {
     int64_t of_host = RanksOfAHost();
     if (of_host > 1) routes.push_back(PlanRoute::kTwoLevels);
     for (int64_t parts : kParts) {
+      // Pieces are then smaller than is worth their start.
+      if (parts > 1 && parts * body_.ranks > kMostPieces) break;
       for (PlanRoute route : routes) {
         for (bool in_pieces : {false, true}) {
           Try({.order = order,
