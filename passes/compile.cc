@@ -25,6 +25,7 @@
 
 #include "ir/support/status.h"
 #include "passes/search/capacity_error.h"
+#include "passes/search/estimate_step.h"
 #include "passes/search/factor_sequence.h"
 #include "passes/search/mesh_order.h"
 #include "passes/search/neighbours.h"
@@ -183,6 +184,7 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
     result->simulated = Simulate(program, *context.costs);
     return absl::OkStatus();
   }
+  if (options.estimate) return EstimateStep(options, context, result);
   if (options.schedule.capacity_bytes.value_or(0) > 0) {
     return SearchWithin(options, context, result);
   }

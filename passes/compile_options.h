@@ -70,6 +70,8 @@ struct CompileOptions {
     std::string name;
   };
   std::optional<Neighbour> neighbour;
+  // The step is estimated without a schedule (search/estimate_step.h).
+  bool estimate = false;
   // A pipeline that replaces everything after Raise; empty: none.
   std::string passes;
   PassManagerOptions manager;

@@ -153,6 +153,17 @@ absl::StatusOr<CompiledModel> CompileModel(const Flags& flags) {
   return result;
 }
 
+absl::Status CheckEstimate(const Flags& flags) {
+  if (!flags.compile.estimate) return absl::OkStatus();
+  if (!flags.output.empty()) {
+    return Invalid("-o {}: --estimate makes no program to run", flags.output);
+  }
+  if (flags.ablation) {
+    return Invalid("--ablation: --estimate searches no schedule");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Flags& given) {
   Flags flags = given;
   if (flags.train) flags.compile.train = flags.train_options;
@@ -163,6 +174,7 @@ absl::Status Run(const Flags& given) {
   if (flags.print_chunk_plans && flags.report == "json") {
     return Invalid("--print-chunk-plans has no effect with --report json");
   }
+  ASYRA_RETURN_IF_ERROR(CheckEstimate(flags));
   std::optional<BatchesReport> batches;
   ASYRA_ASSIGN_OR_RETURN(
       CompiledModel result,
@@ -203,6 +215,7 @@ int main(int argc, char** argv) {
       "asyra-opt");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
+  asyra::AddEstimateFlag(app, &flags.compile);
   flags.compile.progress = asyra::Progress("asyra-opt");
   app.add_option("-o,--output", flags.output,
                  "FILE.asyra: writes the program here, its weights beside it");

@@ -32,6 +32,7 @@
 #include "tools/standard_output.h"
 #include "tools/train/compile_training.h"
 #include "tools/train/train_flags.h"
+#include "tools/what_if/mesh_grid.h"
 #include "tools/what_if/sweep.h"
 
 namespace asyra {
@@ -47,7 +48,7 @@ struct Flags {
   // sweep
   std::vector<std::string> grid;
   std::string csv;
-  int threads = 0;
+  int threads = 0, search_best = 0;
   // compare
   std::string before, after;
   std::vector<std::string> given;  // flags of the subcommand
@@ -313,7 +314,11 @@ absl::Status RunSweep(const Flags& flags) {
     return Invalid("--json and --csv are both -, and stdout is one");
   }
   ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
+  ASYRA_RETURN_IF_ERROR(ExpandMeshes(flags.compile, &grid));
   ASYRA_RETURN_IF_ERROR(CheckGridFlags(flags.given, flags.compile, grid));
+  if (flags.compile.estimate && flags.search_best > 0) {
+    return Invalid("--search-best has no effect with --estimate");
+  }
   SweepWatch watch(grid);
   ASYRA_RETURN_IF_ERROR(watch.Open(flags.csv));
   ASYRA_ASSIGN_OR_RETURN(
@@ -322,6 +327,7 @@ absl::Status RunSweep(const Flags& flags) {
           flags.compile, grid,
           {.threads = flags.threads,
            .strict = flags.strict,
+           .search_best = flags.search_best,
            .progress = [&](size_t done, size_t all) { watch.Show(done, all); },
            .finished =
                [&](const SweepPoint& point) { watch.Finished(point); }}));
@@ -376,17 +382,20 @@ void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
   CLI::App* run = add("run", "simulates one step", RunOne);
   AddModelFlag(*run, &flags->compile);
   AddCommonFlags(*run, flags);
+  AddEstimateFlag(*run, &flags->compile);
   AddTraceFlag(*run, flags);
 
   CLI::App* sweep =
       add("sweep", "simulates every point of a grid of options", RunSweep);
   AddModelFlag(*sweep, &flags->compile);
   AddCommonFlags(*sweep, flags);
+  AddEstimateFlag(*sweep, &flags->compile);
   sweep
       ->add_option("--grid", flags->grid,
                    "KEY=VALUE,VALUE,...: a flag's name, dim.NAME or set.KEY "
                    "and its values, separated by ; where they have commas, "
-                   "mesh=dp=2,tp=4;tp=8; may be repeated")
+                   "mesh=dp=2,tp=4;tp=8; mesh=auto: all of --ranks devices; "
+                   "may be repeated")
       ->take_all()
       ->required();
   // Many points are worth more than the last percent of each.
@@ -398,6 +407,12 @@ void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
   });
   sweep->add_option("--csv", flags->csv, "writes the points here; -: stdout")
       ->check(OutputFile());
+  sweep
+      ->add_option("--search-best", flags->search_best,
+                   "estimates all points as --estimate does, and searches "
+                   "schedules for so many of each machine and --dim that "
+                   "promise most; 0: for all")
+      ->check(CLI::Range(0, 100000));
   sweep->add_option("--threads", flags->threads, "0: one per core")
       ->check(CLI::Range(0, 1024));
 

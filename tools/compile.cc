@@ -128,6 +128,11 @@ absl::StatusOr<RaisedModel> LoadRaised(const CompileFlags& flags) {
 
 absl::StatusOr<Target> TargetOf(const CompileFlags& flags,
                                 const RaisedModel& model) {
+  if (flags.estimate && flags.train.has_value() &&
+      flags.train->accumulate > 1) {
+    return Invalid("--estimate is of a step of one batch, --accumulate is {}",
+                   flags.train->accumulate);
+  }
   Target target;
   ASYRA_ASSIGN_OR_RETURN(target.options, OptionsOf(flags));
   ASYRA_ASSIGN_OR_RETURN(target.machine,

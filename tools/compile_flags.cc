@@ -322,6 +322,14 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   GroupFlags(app);
 }
 
+void AddEstimateFlag(CLI::App& app, CompileFlags* flags) {
+  app.add_flag("--estimate", flags->estimate,
+               "shards the step and says what memory it needs, the lower bound "
+               "of its time, and the time without a schedule; searches none, "
+               "which takes seconds where a search takes minutes")
+      ->group("Schedule");
+}
+
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
   if (flags.mesh.has_value()) return ReadMesh(*flags.mesh);
   std::vector<Mesh::Axis> axes;
@@ -460,6 +468,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.allow_misfit = flags.allow_misfit;
   options.costs = CostsOf(flags);
   options.passes = flags.passes;
+  options.estimate = flags.estimate;
   options.manager.print_after = flags.print_after;
   options.manager.print_changed = flags.print_changed;
   options.manager.dump_dir = flags.dump_dir;

@@ -76,6 +76,7 @@ struct CompileFlags {
   int64_t documents = 0;              // of a row, about; 0: it has none
   std::string dtype;                  // as CompileOptions has it
   std::optional<TrainOptions> train;  // none: the model as it is
+  bool estimate = false;              // no schedule is searched
   std::string passes;                 // instead of the default pipeline
   std::string print_after, dump_dir;  // as PassManagerOptions has them
   bool print_changed = false, simulate_each = false;
@@ -93,6 +94,8 @@ inline constexpr char kPhasesApart[] = "apart";
 void AddModelFlag(CLI::App& app, CompileFlags* flags);
 // Adds the flags of the other options.
 void AddCompileFlags(CLI::App& app, CompileFlags* flags);
+// Adds --estimate, to tools that run nothing.
+void AddEstimateFlag(CLI::App& app, CompileFlags* flags);
 
 // Checks a flag in GiB, for CLI11: empty if CheckGib takes the number.
 std::string CheckGibText(const std::string& text);

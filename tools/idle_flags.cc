@@ -49,6 +49,9 @@ std::string Scheduled(const Case& one) {
 std::string WithPasses(const Case& one) {
   return one.flags.passes.empty() ? "" : "with --passes";
 }
+std::string WithEstimate(const Case& one) {
+  return one.flags.estimate ? "with --estimate" : "";
+}
 std::string WithPassesOfFile(const Case& one) {
   bool is_file = absl::EndsWith(one.flags.model, ".onnx");
   return is_file ? WithPasses(one) : "";
@@ -155,6 +158,12 @@ constexpr Rule kRules[] = {
     {kOfSharding, WithPasses},
     {kOfScheduling, WithPasses},
     {kOfGlobal, WithPassesOfFile},
+    {"--estimate", Scheduled},
+    {"--estimate", WithPasses},
+    {"--tiles --tile-dim --scheduler --bucket --overlap --no-overlap --join "
+     "--phases --reduce-scatter --over-hosts --key-walk --head-parts "
+     "--search-steps",
+     WithEstimate},
     {"--tp-strategy --ep-strategy --stripes --zero --whole-params",
      WithPropagate},
     {"--shard --propagate --reduce-scatter --over-hosts --key-walk "

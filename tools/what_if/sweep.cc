@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -120,6 +121,7 @@ absl::Status Evaluate(const CompileFlags& options, Models& models,
     ASYRA_RETURN_IF_ERROR(
         CheckMeasured(result.program, result.simulated->op_costs));
   }
+  point->estimated = compile.estimate;
   point->step = StepShapeOf(result.raised, result.dim_names);
   if (result.partitioned.has_value()) {
     FillRedundancy(*result.partitioned, point);
@@ -236,16 +238,34 @@ absl::StatusOr<SweepResult> Sweep(const CompileFlags& base,
   std::mutex mutex;
   size_t done = 0;
   std::vector<std::optional<FoundSchedule>> found(points.size());
-  if (options.progress) options.progress(0, points.size());
-  ForEach(points.size(), options.threads, [&](size_t i) {
-    absl::Status status =
-        Evaluate(all.compile[i], models, options, &points[i], &found[i]);
-    points[i].error = MessageOf(status);
+  size_t tasks = points.size();
+  if (options.progress) options.progress(0, tasks);
+  auto evaluate = [&](size_t i, const CompileFlags& compile) {
+    SweepPoint point{.values = points[i].values};
+    absl::Status status = Evaluate(compile, models, options, &point, &found[i]);
+    point.error = MessageOf(status);
     std::lock_guard<std::mutex> lock(mutex);
+    points[i] = std::move(point);
     ++done;
     if (i < count && options.finished) options.finished(points[i]);
-    if (options.progress) options.progress(done, points.size());
-  });
+    if (options.progress) options.progress(done, tasks);
+  };
+  std::vector<size_t> searched(points.size());
+  std::iota(searched.begin(), searched.end(), size_t{0});
+  if (options.search_best > 0) {
+    ForEach(points.size(), options.threads, [&](size_t i) {
+      CompileFlags compile = all.compile[i];
+      compile.estimate = true;
+      evaluate(i, compile);
+    });
+    searched.clear();
+    for (SweepPoint* point : Promising(grid, options.search_best, &points)) {
+      searched.push_back(point - points.data());
+    }
+    tasks += searched.size();
+  }
+  ForEach(searched.size(), options.threads,
+          [&](size_t i) { evaluate(searched[i], all.compile[searched[i]]); });
   result.lacking_weights = models.LackingWeights();
   TryOthers(grid, options, found, count, &points);
   points.resize(count);

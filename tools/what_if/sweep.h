@@ -37,6 +37,9 @@ struct SweepPoint {
   double makespan_us = 0, lower_bound_us = 0, bubble = 0, exposed_comm_us = 0;
   double mfu = 0;  // of a training step TrainingMfu
   bool training = false;
+  // No schedule was searched (--estimate): makespan_us is the unscheduled step,
+  // and `pareto` and `rank` are not set where other points were searched.
+  bool estimated = false;
   double formula = 0;      // share of the makespan with costs by formula
   int64_t peak_bytes = 0;  // of the device (MemoryReport)
   int64_t capacity_bytes = 0;
@@ -53,6 +56,9 @@ struct SweepPoint {
 struct SweepOptions {
   int threads = 0;      // 0: one per core
   bool strict = false;  // costs neither measured nor interpolated are errors
+  // Points are estimated (passes/search/estimate_step.h), and schedules are
+  // searched for so many of each kind that promise most; 0: for all.
+  int search_best = 0;
   // Called as points finish, and once before; calls do not overlap.
   std::function<void(size_t done, size_t all)> progress;
   // Called with each finished point of the grid, in any order, before its marks

@@ -1,5 +1,8 @@
 #include "tools/what_if/sweep_marks.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -35,13 +38,14 @@ bool TellsKindsApart(std::string_view key) {
   return TellsWorkApart(key) || key == "machine" || key.starts_with("set.");
 }
 
-// Points that fit, by the values of those axes.
-std::vector<std::vector<SweepPoint*>> Grouped(const std::vector<GridAxis>& grid,
-                                              bool (*apart)(std::string_view),
-                                              std::vector<SweepPoint>* points) {
+// Points that count, by the values of those axes.
+std::vector<std::vector<SweepPoint*>> Grouped(
+    const std::vector<GridAxis>& grid, bool (*apart)(std::string_view),
+    const std::function<bool(const SweepPoint&)>& counts,
+    std::vector<SweepPoint>* points) {
   std::map<std::vector<std::string>, std::vector<SweepPoint*>> kinds;
   for (SweepPoint& point : *points) {
-    if (!point.valid() || !point.fits) continue;
+    if (!point.valid() || !counts(point)) continue;
     std::vector<std::string> kind;
     for (size_t i = 0; i < grid.size(); ++i) {
       if (apart(grid[i].key)) kind.push_back(point.values[i]);
@@ -53,11 +57,45 @@ std::vector<std::vector<SweepPoint*>> Grouped(const std::vector<GridAxis>& grid,
   return groups;
 }
 
+// Points whose times are alike: that fit, and were searched if any was.
+std::function<bool(const SweepPoint&)> Comparable(
+    const std::vector<SweepPoint>& points) {
+  bool searched = absl::c_any_of(points, [](const SweepPoint& point) {
+    return point.valid() && !point.estimated;
+  });
+  return [searched](const SweepPoint& point) {
+    return point.fits && (!searched || !point.estimated);
+  };
+}
+
 }  // namespace
+
+std::vector<SweepPoint*> Promising(const std::vector<GridAxis>& grid,
+                                   size_t most,
+                                   std::vector<SweepPoint>* points) {
+  std::vector<SweepPoint*> promising;
+  auto all = [](const SweepPoint&) { return true; };
+  for (auto& group : Grouped(grid, TellsKindsApart, all, points)) {
+    bool any_fits =
+        absl::c_any_of(group, [](SweepPoint* point) { return point->fits; });
+    auto loss = [&](const SweepPoint* point) {
+      return any_fits ? point->makespan_us + point->lower_bound_us
+                      : static_cast<double>(point->peak_bytes);
+    };
+    if (any_fits) std::erase_if(group, [](SweepPoint* p) { return !p->fits; });
+    absl::c_stable_sort(group, [&](const SweepPoint* a, const SweepPoint* b) {
+      return loss(a) < loss(b);
+    });
+    group.resize(std::min(group.size(), most));
+    absl::c_copy(group, std::back_inserter(promising));
+  }
+  return promising;
+}
 
 void MarkPareto(const std::vector<GridAxis>& grid,
                 std::vector<SweepPoint>* points) {
-  for (const auto& group : Grouped(grid, TellsKindsApart, points)) {
+  for (const auto& group :
+       Grouped(grid, TellsKindsApart, Comparable(*points), points)) {
     for (SweepPoint* point : group) {
       point->pareto = absl::c_none_of(group, [&](const SweepPoint* other) {
         return Beats(*other, *point);
@@ -68,7 +106,8 @@ void MarkPareto(const std::vector<GridAxis>& grid,
 
 void MarkRanks(const std::vector<GridAxis>& grid,
                std::vector<SweepPoint>* points) {
-  for (const auto& group : Grouped(grid, TellsWorkApart, points)) {
+  for (const auto& group :
+       Grouped(grid, TellsWorkApart, Comparable(*points), points)) {
     for (SweepPoint* point : group) {
       point->rank = 1;
       for (const SweepPoint* other : group) {

@@ -190,9 +190,10 @@ std::string SweepText(const std::vector<GridAxis>& grid,
         times.Text(point.lower_bound_us), 100 * point.bubble,
         times.Text(point.exposed_comm_us), 100 * point.mfu, 100 * point.formula,
         bytes.Text(point.peak_bytes), point.tiles,
-        !point.fits    ? "  " + Misfit(point)
-        : point.pareto ? "  pareto"
-                       : "");
+        !point.fits       ? "  " + Misfit(point)
+        : point.pareto    ? "  pareto"
+        : point.estimated ? "  not searched"
+                          : "");
     if (!common.has_value() && point.step.known()) {
       text.insert(text.size() - 1, "  " + ToText(point.step));
     }
@@ -205,6 +206,11 @@ std::string SweepText(const std::vector<GridAxis>& grid,
     text +=
         "~ a tie: another point of the same work differs by less than the "
         "noise of the search\n";
+  }
+  if (absl::c_any_of(points, [](const SweepPoint& p) { return p.estimated; })) {
+    text +=
+        "not searched: the time without a schedule; with one it lies between "
+        "that and the bound\n";
   }
   text += BasisText(grid, points) + RedundancyText(grid, points) +
           UndividedText(grid, points);
@@ -223,7 +229,7 @@ std::string SweepCsvHead(const std::vector<GridAxis>& grid) {
          "devices,batch,tokens,dtype,unit,tokens_per_s,tokens_per_s_device,"
          "makespan_us,lower_bound_us,bubble,exposed_comm_us,mfu,formula,"
          "peak_bytes,capacity_bytes,tiles,fits,pareto,rank,tie,noise,redundant,"
-         "skipped,found_for,error\n";
+         "skipped,found_for,estimated,error\n";
 }
 
 std::string SweepCsvRow(const std::vector<GridAxis>& grid,
@@ -232,7 +238,7 @@ std::string SweepCsvRow(const std::vector<GridAxis>& grid,
   for (const std::string& value : point.values) text += Quoted(value) + ",";
   if (!point.valid()) {
     return text + std::string(22, ',') +
-           (marked ? fmt::format("{}", skipped) : "") + ",," +
+           (marked ? fmt::format("{}", skipped) : "") + ",,," +
            Quoted(point.error) + "\n";
   }
   text += fmt::format(
@@ -244,9 +250,9 @@ std::string SweepCsvRow(const std::vector<GridAxis>& grid,
       point.peak_bytes, point.capacity_bytes, point.tiles, point.fits);
   text += marked ? fmt::format("{},{},{},", point.pareto, point.rank, point.tie)
                  : ",,,";
-  return text + fmt::format("{},{},{},{},\n", point.noise, point.redundant,
+  return text + fmt::format("{},{},{},{},{},\n", point.noise, point.redundant,
                             marked ? fmt::format("{}", skipped) : "",
-                            Quoted(FoundFor(grid, point)));
+                            Quoted(FoundFor(grid, point)), point.estimated);
 }
 
 std::string SweepCsv(const std::vector<GridAxis>& grid,
@@ -293,7 +299,8 @@ std::string SweepJson(const std::string& model,
                     {"rank", point.rank},
                     {"tie", point.tie},
                     {"noise", point.noise},
-                    {"redundant", point.redundant}});
+                    {"redundant", point.redundant},
+                    {"estimated", point.estimated}});
       if (!point.found_for.empty()) entry["found_for"] = point.found_for;
     } else {
       entry["error"] = point.error;

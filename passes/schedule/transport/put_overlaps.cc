@@ -1,6 +1,6 @@
 #include "passes/schedule/transport/put_overlaps.h"
 
-#include <optional>
+#include <iterator>
 
 #include "absl/algorithm/container.h"
 #include "ir/happens_before.h"
@@ -40,15 +40,21 @@ void PutOverlaps(std::vector<FormedOverlap> formed, Program* program) {
   if (formed.empty()) return;
   DefUse def_use(*program);
   std::vector<bool> gone(program->ops.size(), false);
-  std::vector<std::optional<Op>> put(program->ops.size());
+  // Several overlaps come before one op that reads what they gather: those that
+  // others may read first.
+  absl::c_stable_sort(formed, [](const auto& a, const auto& b) {
+    return *a.site.ops.begin() < *b.site.ops.begin();
+  });
+  std::vector<std::vector<Op>> put(program->ops.size());
   for (FormedOverlap& overlap : formed) {
     const OverlapSite& site = overlap.site;
     for (int op : site.ops) gone[op] = true;
-    put[site.at] = OpOf(*program, def_use, site, std::move(overlap.attrs));
+    put[site.at].push_back(
+        OpOf(*program, def_use, site, std::move(overlap.attrs)));
   }
   std::vector<Op> ops;
   for (size_t i = 0; i < program->ops.size(); ++i) {
-    if (put[i].has_value()) ops.push_back(*std::move(put[i]));
+    absl::c_move(put[i], std::back_inserter(ops));
     if (!gone[i]) ops.push_back(std::move(program->ops[i]));
   }
   program->ops = std::move(ops);
