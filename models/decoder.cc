@@ -54,8 +54,9 @@ class DecoderBuilder : DecoderParts {
     table_ = Weight(names_.embedding, {sizes_.vocabulary, sizes_.hidden});
     for (const RotaryForm& form : config_.rotary) {
       Shape shape = {sizes_.seq, form.size / 2};
-      tables_.emplace_back(Weight(fmt::format("{}.cos", form.name), shape),
-                           Weight(fmt::format("{}.sin", form.name), shape));
+      ValueId cos = Weight(fmt::format("{}.cos", form.name), shape);
+      ValueId sin = Weight(fmt::format("{}.sin", form.name), shape);
+      tables_.emplace_back(cos, sin);
     }
     ASYRA_ASSIGN_OR_RETURN(ValueId x,
                            Add("embedding", {table_, ids}, "embedding"));

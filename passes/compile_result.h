@@ -23,7 +23,7 @@ struct CompileResult {
   // another one: with the params and states of `program`, whose place it can
   // take.
   std::optional<Program> unscheduled;
-  Program program;  // stage allocated, unless `passes`
+  Program program;  // stage allocated, unless `passes`, `estimate`
   // The schedule, if the default pipeline ran; its runners_up are of stage
   // allocated.
   std::optional<ScheduleResult> schedule;
@@ -40,6 +40,9 @@ struct CompileResult {
   double noise = 0;
   // The step of `program`, where its stage can be simulated.
   std::optional<SimResult> simulated;
+  // The times between which a schedule lies, and what was done to fit, in
+  // words; empty but for CompileOptions::estimate.
+  std::string estimate;
   std::vector<std::string> remarks;
   std::vector<PassTiming> timings;
   std::unique_ptr<CostModel> costs;  // of the machine and the final mesh

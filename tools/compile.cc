@@ -175,6 +175,10 @@ CompiledModel Told(const CompileFlags& flags, const RaisedModel& model,
                  std::back_inserter(told.notes));
   }
   absl::c_copy(told.notes, std::back_inserter(told.remarks));
+  if (!told.estimate.empty()) {
+    told.notes.insert(told.notes.begin(), told.estimate);
+    told.remarks.insert(told.remarks.begin(), told.estimate);
+  }
   return told;
 }
 

@@ -45,13 +45,12 @@ class Estimator {
       last = saving.name;
       if (capacity == 0 || bytes <= capacity) break;
     }
-    std::string said = fmt::format(
+    result_->estimate = fmt::format(
         "estimate: a schedule of this program takes between {}, its lower "
         "bound, and {}, where no collective hides; none was searched",
         TimeText(result_->simulated->lower_bound_us),
         TimeText(result_->simulated->makespan_us));
-    if (!last.empty()) said += fmt::format("; {}", last);
-    context_.remarks.insert(context_.remarks.begin(), std::move(said));
+    if (!last.empty()) result_->estimate += fmt::format("; {}", last);
     return absl::OkStatus();
   }
 

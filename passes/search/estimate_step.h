@@ -13,9 +13,9 @@ namespace asyra {
 // Shards result->program, fuses it, and simulates it as it is: its collectives
 // hide nothing, its order is the model's. A training step whose memory is open
 // (recompute auto, loss_chunks 0) and that does not fit so is made smaller: all
-// values are computed again, then the loss in chunks besides; a remark says so.
-// Sets `program`, `partitioned` and `simulated`, whose lower bound (bound.h) no
-// schedule of this program beats. Needs context.costs.
+// values are computed again, then the loss in chunks besides. Sets `program`,
+// `partitioned`, `simulated`, whose lower bound (bound.h) no schedule of this
+// program beats, and `estimate`. Needs context.costs.
 absl::Status EstimateStep(const CompileOptions& options, PassContext& context,
                           CompileResult* result);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kParts[] = {1, 2, 4, 8};
 // SMs for the library's exchanges.
 constexpr int kMargins[] = {4, 8, 16};
-// Of an op, cut by ranks and parts.
+// The most pieces of an op, cut by ranks and parts.
 constexpr int64_t kMostPieces = 64;
 // Groups of more chunks are not tried.
 constexpr int64_t kMostChunks = 32;

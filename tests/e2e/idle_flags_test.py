@@ -4,6 +4,7 @@ The tables below say for each flag of each tool when it does something: a flag
 of --help that is in none of them fails.
 """
 
+import os
 import re
 import sys
 import unittest
@@ -36,7 +37,7 @@ VALUES = {
     "--profile": "p", "--prompt": "p", "--ranks": "2", "--ranks-as": "threads",
     "--rate": "1", "--recompute": "all", "--reduce-scatter": "fused",
     "--repeat": "2", "--report": "json", "--router-z-loss": "0.1", "--rtol": "1", "--save-every": "1",
-    "--save-tuning": "t", "--scheduler": "auto", "--search-steps": "9",
+    "--save-tuning": "t", "--scheduler": "auto", "--search-best": "2", "--search-steps": "9",
     "--seconds": "1", "--secret": "s", "--seed": "1", "--set": "nodes=1", "--shard": ".*=whole",
     "--sp": "2", "--steps": "3", "--stripes": "never", "--temperature": "1", "--threads": "1",
     "--tie": ".*", "--tile-dim": "batch", "--tiles": "2", "--timeout": "9",
@@ -181,6 +182,7 @@ DOCTOR = (["+", "--doctor"], "with --doctor")
 # What a mode says of a flag, by tool.
 OWN = {
     "asyra-opt": ({
+        "--estimate": [WITH_PASSES],
         "--verbose": [(["--report", "json"], "with --report json")],
         "--ablation": [(["--passes", "canonicalize"], "--passes do what")],
         "--print-chunk-plans": [(["--report", "json"], "with --report json")],
@@ -188,13 +190,17 @@ OWN = {
         "--trace": [(["--passes", "canonicalize"], "is not simulated")],
         "--html": [(["--passes", "canonicalize"], "is not simulated")],
     }, ["--output", "--report", "--list-passes"]),
-    "asyra-sim run": ({}, ["--json", "--html", "--trace", "--strict"]),
+    "asyra-sim run": ({
+        "--estimate": [WITH_PASSES],
+    }, ["--json", "--html", "--trace", "--strict"]),
     "asyra-sim explain": ({}, ["--json", "--html", "--trace", "--strict"]),
     "asyra-sim compare": ({
         "--strict": [(["+a.json", "b.json"], "with two .json files")],
     }, ["--json", "--html"]),
     "asyra-sim sweep": ({
+        "--estimate": [WITH_PASSES],
         "--json": [(["--csv", "-"], "both")],
+        "--search-best": [(["--estimate"], "with --estimate")],
     }, ["--csv", "--html", "--grid", "--threads", "--strict"]),
     "asyra-bench": ({
         **{flag: [DOCTOR] for flag in """--device --bench-ranks --seconds
@@ -291,6 +297,22 @@ class IdleFlags(ToolTest):
                 "--search-steps", "9")
     self.passes("asyra-sim", "sweep", TINY, "--grid", "tp=1,2",
                 "--tp-strategy", "sequence", "--search-steps", "9")
+
+  def test_estimates(self):
+    for flag in """--tiles --scheduler --bucket --overlap --join
+        --reduce-scatter --over-hosts --key-walk --head-parts
+        --search-steps""".split():
+      self.is_idle("asyra-opt", flag, ["--tp", "2", "--estimate"],
+                   "with --estimate")
+    self.is_idle("asyra-opt", "--phases", ["--train", "--estimate"],
+                 "with --estimate")
+    self.is_idle("asyra-opt", "--ablation", ["--estimate"],
+                 "--estimate searches no schedule")
+    self.is_idle("asyra-sim run", "--accumulate", ["--train", "--estimate"],
+                 "--estimate is of a step of one batch")
+    self.fails("--estimate makes no program to run", "asyra-opt", TINY,
+               "--estimate", "-o", self.path("x.asyra"))
+    self.assertFalse(os.path.exists(self.path("x.asyra")))
 
   def test_experts_of_a_dense_model(self):
     self.fails("expert_capacity is 100, the model has no mixture of experts",

@@ -320,6 +320,40 @@ program @f(%x: bf16[8192@tp, 4096], %w: bf16[4096, 8192@tp] weight) ->
     self.assertEqual([str(p.get("makespan_us", "")) for p in points],
                      [r["makespan_us"] for r in rows])
 
+  def test_an_estimate_says_between_which_times_a_schedule_lies(self):
+    run = ["asyra-sim", "run", *TINY, "--tp", "2", "--json"]
+    searched, estimated = self.path("s.json"), self.path("e.json")
+    self.passes(*run, searched)
+    text = self.passes(*run[:-1], "--estimate")
+    self.assertIn("note: estimate: a schedule of this program takes between",
+                  text)
+    self.passes(*run, estimated, "--estimate")
+    found, guess = read_json(searched), read_json(estimated)
+    self.assertLessEqual(found["makespan_us"], guess["makespan_us"])
+    self.assertLess(guess["lower_bound_us"], guess["makespan_us"])
+
+  def test_all_meshes_of_some_devices(self):
+    sweep = ["asyra-sim", "sweep", *TINY, "--machine", "h200x8", "--grid",
+             "mesh=auto"]
+    self.fails("--grid mesh=auto: there is no --ranks", *sweep)
+    out = self.path("s.json")
+    text = self.passes(*sweep, "--ranks", "4", "--search-best", "2", "--json",
+                       out)
+    self.assertIn("not searched", self.passes(*sweep, "--ranks", "4",
+                                              "--search-best", "2"))
+    points = read_json(out)["points"]
+    self.assertEqual([point["values"] for point in points],
+                     [["dp=4"], ["dp=2,sp=2"], ["dp=2,tp=2"], ["sp=4"],
+                      ["sp=2,tp=2"], ["tp=4"]])
+    searched = [point for point in points if not point["estimated"]]
+    self.assertEqual(len(searched), 2)
+    self.assertEqual(sorted(point["rank"] for point in points),
+                     [0, 0, 0, 0, 1, 2])
+    every = self.path("all.json")
+    self.passes(*sweep, "--ranks", "4", "--json", every)
+    best = min(p["makespan_us"] for p in read_json(every)["points"])
+    self.assertLessEqual(min(p["makespan_us"] for p in searched), 1.02 * best)
+
   def test_a_sweep_without_a_valid_point_gives_each_reason(self):
     text = self.fails("none of 2 points is valid: tp=16: ", "asyra-sim",
                       "sweep", *TINY, "--grid", "tp=16,32", "--nodes",

@@ -3,6 +3,8 @@
 #include "gmock/gmock.h"
 #include "ir/support/check.h"
 #include "simulator/report/profile.h"
+#include "tools/what_if/mesh_grid.h"
+#include "tools/what_if/sweep_marks.h"
 
 namespace asyra {
 namespace {
@@ -257,6 +259,53 @@ TEST(Sweep, FormulasBesideMeasurementsAreTold) {
   EXPECT_THAT(SweepText(grid, result), testing::Not(HasSubstr("do not rank")));
 }
 
+TEST(Sweep, MeshesAreAllProductsOfTheRanks) {
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(MeshesOf(1, {"dp", "tp"}), Texts{"dp=1"});
+  EXPECT_EQ(MeshesOf(6, {"dp", "tp"}),
+            (Texts{"dp=6", "dp=3,tp=2", "dp=2,tp=3", "tp=6"}));
+  EXPECT_EQ(MeshesOf(64, {"dp", "sp", "tp"}).size(), 28u);
+  CompileFlags compile;
+  compile.model = "qwen3-moe-tiny";
+  compile.ranks = 2;
+  auto grid = *ParseGrid({"mesh=auto"});
+  ASYRA_CHECK_OK(ExpandMeshes(compile, &grid));
+  EXPECT_EQ(grid[0].values, (Texts{"dp=2", "ep=2", "sp=2", "tp=2"}));
+  grid = *ParseGrid({"mesh=auto,tp=2"});
+  EXPECT_THAT(ExpandMeshes(compile, &grid).message(),
+              HasSubstr("auto stands alone"));
+}
+
+TEST(Sweep, ThePromisingAreSearched) {
+  auto grid = *ParseGrid({"machine=a,b", "tp=1,2,4"});
+  std::vector<SweepPoint> points;
+  double us = 100;
+  for (const char* machine : {"a", "b"}) {
+    for (const char* tp : {"1", "2", "4"}) {
+      points.push_back({.values = {machine, tp},
+                        .fits = true,
+                        .makespan_us = us,
+                        .lower_bound_us = 50,
+                        .peak_bytes = static_cast<int64_t>(us)});
+      us -= 10;
+    }
+  }
+  points[2].fits = false;  // the fastest of machine a
+  for (size_t i : {3, 4, 5}) points[i].fits = false;
+  points[4].peak_bytes = 1;
+  std::vector<size_t> chosen;
+  for (SweepPoint* point : Promising(grid, 1, &points)) {
+    chosen.push_back(point - points.data());
+  }
+  EXPECT_EQ(chosen, (std::vector<size_t>{1, 4}));
+  // Times without a schedule are not compared with those of schedules.
+  points[0].estimated = points[1].estimated = true;
+  points[2].fits = true;
+  MarkRanks(grid, &points);
+  EXPECT_EQ(points[1].rank, 0);
+  EXPECT_EQ(points[2].rank, 1);
+}
+
 TEST(Sweep, OtherRanksAreSkippedAndCounted) {
   CompileFlags compile;
   compile.model = "llama3-tiny";
@@ -272,7 +321,7 @@ TEST(Sweep, OtherRanksAreSkippedAndCounted) {
               HasSubstr("\n4 combinations of another number of devices than "
                         "--ranks skipped\n"));
   EXPECT_THAT(SweepJson("m", grid, result), HasSubstr("\"skipped\": 4,"));
-  EXPECT_THAT(SweepCsv(grid, result), HasSubstr(",4,,\n"));
+  EXPECT_THAT(SweepCsv(grid, result), HasSubstr(",4,,false,\n"));
   compile.ranks = 3;
   EXPECT_EQ(Sweep(compile, grid, {}).status().message(),
             "--ranks is 3: none of 6 combinations has as many devices");
@@ -351,7 +400,7 @@ TEST(Sweep, CsvQuotesWhatNeedsIt) {
   point.error = "a \"b\", c";
   EXPECT_THAT(SweepCsv(grid, {{point}}),
               HasSubstr("\n\"dp=2,tp=4\"," + std::string(22, ',') +
-                        "0,,\"a \"\"b\"\", c\"\n"));
+                        "0,,,\"a \"\"b\"\", c\"\n"));
 }
 
 }  // namespace
