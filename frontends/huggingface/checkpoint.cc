@@ -1,8 +1,6 @@
 #include "frontends/huggingface/checkpoint.h"
 
-#include <filesystem>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -77,18 +75,11 @@ std::string InFile(const FamilyModel& model, std::string_view name,
 
 absl::StatusOr<Tensor> WeightOf(const FamilyModel& model, std::string_view name,
                                 const Type& type, const WeightStore& file) {
-  std::vector<std::string> names = StoredNames(model, name, file);
-  if (names.empty()) {
-    std::string expert = OfExpert(model, name, 0);
-    return NotFound("there is no tensor {}{}", name,
-                    expert.empty() ? "" : ", nor " + expert);
-  }
+  ASYRA_ASSIGN_OR_RETURN(StoredTensors stored, TensorsIn(file, model, name));
   Shape shape = type.shape();
-  // A single expert is stacked too.
-  bool apart = names != std::vector{InFile(model, name, file)};
-  if (apart) shape.erase(shape.begin());
+  if (stored.apart) shape.erase(shape.begin());
   std::vector<Tensor> parts;
-  for (const std::string& part : names) {
+  for (const std::string& part : stored.names) {
     const Tensor& data = *file.Find(part);
     if (data.shape() != shape || !IsFloat(data.dtype())) {
       return Invalid("{} is {}{}, the model takes floats of {}", part,
@@ -97,7 +88,7 @@ absl::StatusOr<Tensor> WeightOf(const FamilyModel& model, std::string_view name,
     }
     parts.push_back(RoundedTensor(data, type.dtype));
   }
-  return apart ? StackedTensor(parts) : parts[0];
+  return stored.apart ? StackedTensor(parts) : parts[0];
 }
 
 }  // namespace
@@ -119,15 +110,27 @@ bool IsRopeTable(const FamilyModel& model, std::string_view weight) {
   });
 }
 
-std::vector<std::string> FamilyNames(const FamilyModel& model,
-                                     std::string_view weight) {
-  std::vector<std::string> names;
-  bool experts = !OfExpert(model, weight, 0).empty();
-  for (int64_t i = 0; experts && i < model.decoder.experts.experts; ++i) {
-    names.push_back(OfExpert(model, weight, i));
+StoredTensors FamilyTensors(const FamilyModel& model, std::string_view weight) {
+  if (OfExpert(model, weight, 0).empty()) return {{std::string(weight)}};
+  StoredTensors stored = {.apart = true};
+  for (int64_t i = 0; i < model.decoder.experts.experts; ++i) {
+    stored.names.push_back(OfExpert(model, weight, i));
   }
-  if (!experts) names.emplace_back(weight);
-  return names;
+  return stored;
+}
+
+absl::StatusOr<StoredTensors> TensorsIn(const WeightStore& file,
+                                        const FamilyModel& model,
+                                        std::string_view weight) {
+  std::string whole = InFile(model, weight, file);
+  if (!whole.empty()) return StoredTensors{{std::move(whole)}};
+  StoredTensors stored = FamilyTensors(model, weight);
+  for (std::string& name : stored.names) {
+    std::string found = InFile(model, name, file);
+    if (found.empty()) return NotFound("there is no tensor {}", name);
+    name = std::move(found);
+  }
+  return stored;
 }
 
 absl::StatusOr<Store> ReadCheckpoint(const std::string& folder) {
@@ -141,19 +144,6 @@ absl::StatusOr<Store> ReadCheckpoint(const std::string& folder) {
   std::string one = fmt::format("{}/{}", folder, kOneFile);
   if (!IsThere(one)) return Store();
   return ReadWeights(one);
-}
-
-std::vector<std::string> StoredNames(const FamilyModel& model,
-                                     std::string_view weight,
-                                     const WeightStore& file) {
-  std::string name = InFile(model, weight, file);
-  if (!name.empty()) return {name};
-  std::vector<std::string> names;
-  for (const std::string& part : FamilyNames(model, weight)) {
-    names.push_back(InFile(model, part, file));
-    if (names.back().empty()) return {};
-  }
-  return names;
 }
 
 absl::Status SetWeights(const FamilyModel& model, const WeightStore& file,

@@ -28,16 +28,20 @@ std::string OfExpert(const FamilyModel& model, std::string_view weight,
 // The tables of rotary embedding, which no file has.
 bool IsRopeTable(const FamilyModel& model, std::string_view weight);
 
-// Names of the tensors that files of the family have for a weight: its own, or
-// one for each expert.
-std::vector<std::string> FamilyNames(const FamilyModel& model,
-                                     std::string_view weight);
+// The tensors of a file that a weight of the program consists of.
+struct StoredTensors {
+  std::vector<std::string> names;
+  bool apart = false;  // one of each expert; else one
+};
 
-// Names of the tensors of a file that a weight of the program consists of: one,
-// or one of each expert. Empty: the file has none of its names.
-std::vector<std::string> StoredNames(const FamilyModel& model,
-                                     std::string_view weight,
-                                     const WeightStore& file);
+// Returns the tensors that files of the family have.
+StoredTensors FamilyTensors(const FamilyModel& model, std::string_view weight);
+
+// As this file has it: whole, or as the family does; whatever prefix names
+// have. Error: the tensor that the file lacks.
+absl::StatusOr<StoredTensors> TensorsIn(const WeightStore& file,
+                                        const FamilyModel& model,
+                                        std::string_view weight);
 
 // Gives the program's weights the tensors of `file`, rounded to the program's
 // element type; they are read when they are needed, by the shards that need

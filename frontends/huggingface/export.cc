@@ -1,9 +1,7 @@
 #include "frontends/huggingface/export.h"
 
 #include <filesystem>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "frontends/huggingface/checkpoint.h"
 #include "frontends/huggingface/families.h"
@@ -26,24 +24,21 @@ absl::Status CheckShape(const std::string& name, const Tensor& tensor,
 }
 
 // Puts a weight of the program under its names in files.
-absl::Status Put(const FamilyModel& model, const std::string& name,
-                 const Tensor& tensor, const WeightStore& own,
-                 WeightStore* to) {
-  std::vector<std::string> names = StoredNames(model, name, own);
-  if (names.empty()) names = FamilyNames(model, name);
-  bool apart = names.size() > 1 || names[0] == OfExpert(model, name, 0);
-  for (size_t i = 0; i < names.size(); ++i) {
+void Put(const FamilyModel& model, const std::string& name,
+         const Tensor& tensor, const WeightStore& own, WeightStore* to) {
+  absl::StatusOr<StoredTensors> stored = TensorsIn(own, model, name);
+  if (!stored.ok()) stored = FamilyTensors(model, name);
+  for (size_t i = 0; i < stored->names.size(); ++i) {
     Tensor part = tensor;
-    if (apart) {
+    if (stored->apart) {
       Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
       part = tensor.Slice(0, static_cast<int64_t>(i), 1).Reshaped(shape);
     }
-    const Tensor* stored = own.Find(names[i]);
+    const Tensor* before = own.Find(stored->names[i]);
     DType dtype =
-        stored == nullptr ? model.decoder.sizes.dtype : stored->dtype();
-    to->Set(names[i], RoundedTensor(part, dtype));
+        before == nullptr ? model.decoder.sizes.dtype : before->dtype();
+    to->Set(stored->names[i], RoundedTensor(part, dtype));
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<WeightStore> FileOf(const HuggingFaceModel& model,
@@ -56,12 +51,12 @@ absl::StatusOr<WeightStore> FileOf(const HuggingFaceModel& model,
     if (!IsWeight(input) || IsRopeTable(model.family, name)) continue;
     const Tensor* tensor = tensors.Find(name);
     if (tensor == nullptr) {
-      if (!StoredNames(model.family, name, own).empty()) continue;
+      if (TensorsIn(own, model.family, name).ok()) continue;
       return NotFound("there is no value for {}", name);
     }
     ASYRA_RETURN_IF_ERROR(
         CheckShape(name, *tensor, model.program.type(input.value).shape()));
-    ASYRA_RETURN_IF_ERROR(Put(model.family, name, *tensor, own, &to));
+    Put(model.family, name, *tensor, own, &to);
   }
   return to;
 }

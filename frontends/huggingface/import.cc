@@ -19,9 +19,9 @@ namespace {
 // The element type of a file's weights, where config.json says none.
 void TakeDType(const WeightStore& file, FamilyModel* model) {
   std::string name = model->decoder.names.embedding + ".weight";
-  std::vector<std::string> stored = StoredNames(*model, name, file);
-  if (model->says_dtype || stored.empty()) return;
-  DType dtype = file.Find(stored[0])->dtype();
+  absl::StatusOr<StoredTensors> stored = TensorsIn(file, *model, name);
+  if (model->says_dtype || !stored.ok()) return;
+  DType dtype = file.Find(stored->names[0])->dtype();
   if (IsFloat(dtype)) model->decoder.sizes.dtype = dtype;
 }
 

@@ -2,6 +2,7 @@
 // transformers recorded, and broken files are refused by name.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -202,10 +203,7 @@ TEST_F(HuggingFaceFiles, TensorsThatAreNotRightAreNamed) {
     ASYRA_CHECK_OK(WriteWeights(some, path));
     return Error();
   };
-  EXPECT_THAT(write(nullptr),
-              HasSubstr("there is no tensor model.layers.1.block_sparse_moe."
-                        "experts.w3.weight, nor model.layers.1.block_sparse_"
-                        "moe.experts.0.w3.weight"));
+  EXPECT_THAT(write(nullptr), HasSubstr("there is no tensor " + expert));
   Tensor small(DType::kF32, {3, 2});
   EXPECT_THAT(write(&small), HasSubstr(expert + " is f32[3,2], the model takes "
                                                 "floats of [48,32]"));
@@ -412,10 +410,15 @@ TEST_F(HuggingFaceFiles, AnyFieldsAreTakenOrRefused) {
                          Json::object(),
                          {1, "x"},
                          {{"rope_type", "yarn"}}};
-  std::vector<Json> configs;
+  std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(CaseFolder(""))) {
+    folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());  // the same cases by one seed
+  std::vector<Json> configs;
+  for (const fs::path& folder : folders) {
     configs.push_back(
-        Json::parse(ASYRA_VALUE(ReadFile(entry.path() / "config.json"))));
+        Json::parse(ASYRA_VALUE(ReadFile(folder / "config.json"))));
   }
   int taken = 0;
   for (int round = 0; round < kRounds; ++round) {
