@@ -37,8 +37,8 @@ struct StoredTensors {
 // Returns the tensors that files of the family have.
 StoredTensors FamilyTensors(const FamilyModel& model, std::string_view weight);
 
-// As this file has it: whole, or as the family does; whatever prefix names
-// have. Error: the tensor that the file lacks.
+// Returns those that this file has: one, or as the family does; names may have
+// any prefix of the family. Error: the tensor that the file lacks.
 absl::StatusOr<StoredTensors> TensorsIn(const WeightStore& file,
                                         const FamilyModel& model,
                                         std::string_view weight);
