@@ -84,7 +84,7 @@ struct DecoderConfig {
   double eps = 1e-5;
   int64_t positions = 0;  // learned ones are added to the embedding; 0: none
   double embedding_scale = 1;
-  bool tied = false;     // the embedding's table is that of the logits
+  bool tied = false;     // logits are computed with the embedding's table
   double logit_cap = 0;  // cap * tanh(logits / cap); 0: none
 
   QkvWeights qkv = QkvWeights::kApart;

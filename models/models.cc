@@ -34,35 +34,6 @@ std::vector<SizeField> FieldsOf(DecoderConfig* config) {
 
 using Sizes = std::map<std::string, int64_t>;
 
-constexpr int64_t kMostLayers = 4096;
-
-absl::Status SetSizes(const std::vector<SizeField>& fields,
-                      const Sizes& sizes) {
-  for (const auto& [name, size] : sizes) {
-    std::string known;
-    bool found = false;
-    for (const SizeField& field : fields) {
-      if (field.name == name) {
-        *field.size = size;
-        found = true;
-      }
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", field.name);
-    }
-    if (!found) return Invalid("no size {}, it has {}", name, known);
-    bool may_be_0 = name == "capacity_percent" || name == "layers";
-    if (size < (may_be_0 ? 0 : 1)) {
-      return Invalid("{} is {}, it should be at least {}", name, size,
-                     may_be_0 ? 0 : 1);
-    }
-    // Each is ops of its own: these compile in minutes.
-    if (name == "layers" && size > kMostLayers) {
-      return Invalid("layers is {}, it should be at most {}", size,
-                     kMostLayers);
-    }
-  }
-  return absl::OkStatus();
-}
-
 struct Model {
   std::string_view name;
   DecoderConfig config;

@@ -12,6 +12,34 @@ std::vector<SizeField> SizeFields(DecoderSizes* sizes) {
           {"logits", &sizes->logits}};
 }
 
+absl::Status SetSizes(const std::vector<SizeField>& fields,
+                      const std::map<std::string, int64_t>& sizes,
+                      std::string_view others) {
+  for (const auto& [name, size] : sizes) {
+    std::string known;
+    bool found = false;
+    for (const SizeField& field : fields) {
+      if (field.name == name) {
+        *field.size = size;
+        found = true;
+      }
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", field.name);
+    }
+    if (!found) return Invalid("no size {}, it has {}{}", name, known, others);
+    bool may_be_0 = name == "capacity_percent" || name == "layers";
+    if (size < (may_be_0 ? 0 : 1)) {
+      return Invalid("{} is {}, it should be at least {}", name, size,
+                     may_be_0 ? 0 : 1);
+    }
+    // Each is ops of its own: these compile in minutes.
+    if (name == "layers" && size > kMostLayers) {
+      return Invalid("layers is {}, it should be at most {}", size,
+                     kMostLayers);
+    }
+  }
+  return absl::OkStatus();
+}
+
 ValueId DecoderParts::WeightCalled(std::string_view name, const Shape& shape) {
   return builder_.Input(fmt::format("{}{}", prefix_, name),
                         Type(sizes_.dtype, shape), InputRole::kWeight);

@@ -1,6 +1,7 @@
 // Parts of which decoders are built: sizes, weights, projections and heads.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,14 @@ struct SizeField {
   int64_t* size;
 };
 std::vector<SizeField> SizeFields(DecoderSizes* sizes);
+// The most layers: each is ops of its own, and these compile in minutes.
+inline constexpr int64_t kMostLayers = 4096;
+// Sets them. Errors: a name that no field has, with those that there are and
+// what `others` says of the rest; a size below 1, or 0 where it means
+// something; too many layers.
+absl::Status SetSizes(const std::vector<SizeField>& fields,
+                      const std::map<std::string, int64_t>& sizes,
+                      std::string_view others = "");
 
 class DecoderParts {
  public:

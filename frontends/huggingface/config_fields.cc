@@ -94,32 +94,29 @@ std::vector<double> ConfigFields::Numbers(std::string_view name, size_t count) {
   return numbers;
 }
 
-std::vector<std::string> ConfigFields::Texts(std::string_view name) {
-  std::vector<std::string> texts;
+template <typename Item>
+std::vector<Item> ConfigFields::List(std::string_view name,
+                                     bool (Json::*is)() const noexcept,
+                                     std::string_view should_be) {
+  std::vector<Item> items;
   const Json* value = Find(name);
-  if (value == nullptr) return texts;
-  for (const Json& text : *value) {
-    if (!value->is_array() || !text.is_string()) {
-      RefuseValue(name, *value, "a list of texts");
+  if (value == nullptr) return items;
+  for (const Json& item : *value) {
+    if (!value->is_array() || !(item.*is)()) {
+      RefuseValue(name, *value, should_be);
       return {};
     }
-    texts.push_back(text.get<std::string>());
+    items.push_back(item.get<Item>());
   }
-  return texts;
+  return items;
+}
+
+std::vector<std::string> ConfigFields::Texts(std::string_view name) {
+  return List<std::string>(name, &Json::is_string, "a list of texts");
 }
 
 std::vector<int64_t> ConfigFields::Integers(std::string_view name) {
-  std::vector<int64_t> integers;
-  const Json* value = Find(name);
-  if (value == nullptr) return integers;
-  for (const Json& number : *value) {
-    if (!value->is_array() || !number.is_number_integer()) {
-      RefuseValue(name, *value, "a list of integers");
-      return {};
-    }
-    integers.push_back(number.get<int64_t>());
-  }
-  return integers;
+  return List<int64_t>(name, &Json::is_number_integer, "a list of integers");
 }
 
 }  // namespace asyra

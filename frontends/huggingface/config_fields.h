@@ -51,6 +51,11 @@ class ConfigFields {
   const absl::Status& status() const { return status_; }
 
  private:
+  // Items of a list, all of which `is` takes.
+  template <typename Item>
+  std::vector<Item> List(std::string_view name,
+                         bool (Json::*is)() const noexcept,
+                         std::string_view should_be);
   void RefuseValue(std::string_view name, const Json& value,
                    std::string_view should_be);
 

@@ -18,18 +18,27 @@ namespace {
 using Json = nlohmann::json;
 using Sizes = FamilyReader::Sizes;
 
+// Values of fields that files of a relative leave out.
+struct LlamaDefaults {
+  double eps = 1e-6, theta = 10000;
+  int64_t head_size = 0;      // 0: heads share the width
+  bool yarn_is_long = false;  // RopeSizes
+};
+
 // Reads all that llama shares with its relatives, which have their own layers.
-void Llama(FamilyReader& r, double eps = 1e-6, double theta = 10000) {
-  r.Widths();
+void Llama(FamilyReader& r, const LlamaDefaults& defaults = {}) {
+  r.Widths(defaults.head_size);
   r.LlamaNames();
   r.decoder.intermediate = r.fields.Count("intermediate_size");
-  r.RmsEps(eps);
+  r.RmsEps(defaults.eps);
   r.Activation("hidden_act", "silu", true);
   r.Tied(false);
   bool bias = r.fields.Bool("attention_bias", false);
   r.decoder.qkv_bias = r.decoder.o_bias = bias;
   r.decoder.mlp_bias = r.fields.Bool("mlp_bias", false);
-  r.OneRope(theta);
+  RopeSizes rope = r.Ropes(defaults.theta);
+  rope.yarn_is_long = defaults.yarn_is_long;
+  r.decoder.rotary = {RopeOf(r.fields, kFullLayer, rope)};
 }
 
 void AllLayersAlike(FamilyReader& r) { r.decoder.layers.assign(r.layers, {}); }
@@ -53,7 +62,7 @@ int64_t ExpertCount(FamilyReader& r, int64_t fallback) {
 }
 
 void Mixtral(FamilyReader& r) {
-  Llama(r, 1e-5, 1e6);
+  Llama(r, {.eps = 1e-5, .theta = 1e6});
   Windowed(r);
   r.decoder.experts = {.experts = ExpertCount(r, 8),
                        .chosen = r.fields.Count("num_experts_per_tok", 2),
@@ -79,9 +88,7 @@ void Qwen2(FamilyReader& r) {
 }
 
 void Qwen3(FamilyReader& r) {
-  Llama(r);
-  if (!r.fields.Has("head_dim")) r.decoder.head_size = 128;
-  r.OneRope();
+  Llama(r, {.head_size = 128});
   r.decoder.norm_heads = true;
   QwenWindows(r);
 }
@@ -104,9 +111,7 @@ void Qwen3Moe(FamilyReader& r) {
 
 // Gemma: scales are 1 + weights, embeddings are multiplied by sqrt(width).
 void Gemma(FamilyReader& r) {
-  Llama(r);
-  if (!r.fields.Has("head_dim")) r.decoder.head_size = 256;
-  r.OneRope();
+  Llama(r, {.head_size = 256});
   r.Tied(true);
   // Files of 2024 say gelu and mean its approximation by tanh.
   std::string_view act =
@@ -170,11 +175,8 @@ void Gemma3(FamilyReader& r) {
 }
 
 void Phi3(FamilyReader& r) {
-  Llama(r, 1e-5);
+  Llama(r, {.eps = 1e-5, .yarn_is_long = true});
   Windowed(r);
-  RopeSizes sizes = r.Ropes();
-  sizes.yarn_is_long = true;
-  r.decoder.rotary = {RopeOf(r.fields, kFullLayer, sizes)};
   r.decoder.qkv = QkvWeights::kJoined;
   r.decoder.joined_gate = true;
   r.decoder.names.gate = "mlp.gate_up_proj";
@@ -205,8 +207,9 @@ void GptNeox(FamilyReader& r) {
   r.decoder.parallel = r.fields.Bool("use_parallel_residual", true);
   r.Activation("hidden_act", "gelu", false);
   r.Tied(false);
-  r.OneRope(r.fields.Number("rotary_emb_base", 10000),
-            r.fields.Number("rotary_pct", 0.25));
+  RopeSizes rope = r.Ropes(r.fields.Number("rotary_emb_base", 10000));
+  rope.partial = r.fields.Number("rotary_pct", 0.25);
+  r.decoder.rotary = {RopeOf(r.fields, kFullLayer, rope)};
 }
 
 void Gpt2(FamilyReader& r) {
@@ -307,32 +310,20 @@ absl::Status CheckArchitecture(ConfigFields& fields) {
   return absl::OkStatus();
 }
 
-absl::Status SetSizes(const Sizes& sizes, FamilyReader& r) {
-  constexpr std::string_view kKnown[] = {"batch", "seq", "layers", "logits",
-                                         "capacity_percent"};
-  for (const auto& [name, size] : sizes) {
-    bool experts = r.decoder.experts.experts > 0;
-    size_t known = std::size(kKnown) - (experts ? 0 : 1);
-    if (!absl::c_linear_search(absl::MakeSpan(kKnown).first(known), name)) {
-      return Invalid("no size {}, it has {}; others are in config.json", name,
-                     fmt::join(kKnown, kKnown + known, ", "));
-    }
-    bool may_be_0 = name == "layers" || name == "capacity_percent";
-    if (size < (may_be_0 ? 0 : 1)) {
-      return Invalid("{} is {}, it should be at least {}", name, size,
-                     may_be_0 ? 0 : 1);
-    }
+absl::Status SetSizesOf(FamilyReader& r, const Sizes& sizes) {
+  DecoderSizes& own = r.decoder.sizes;
+  own.batch = 1;
+  own.seq = r.Seq();
+  own.layers = r.layers;
+  own.logits = 0;
+  std::vector<SizeField> fields = {{"batch", &own.batch},
+                                   {"seq", &own.seq},
+                                   {"layers", &own.layers},
+                                   {"logits", &own.logits}};
+  if (r.decoder.experts.experts > 0) {
+    fields.push_back({"capacity_percent", &r.decoder.experts.capacity_percent});
   }
-  r.decoder.sizes.batch = SizeOr(sizes, "batch", 1);
-  r.decoder.sizes.seq = r.Seq();
-  r.decoder.sizes.layers = SizeOr(sizes, "layers", r.layers);
-  r.decoder.sizes.logits = SizeOr(sizes, "logits", 0);
-  r.decoder.experts.capacity_percent = SizeOr(sizes, "capacity_percent", 0);
-  if (r.decoder.sizes.layers > kMostLayers) {
-    return Invalid("layers is {}, it should be at most {}",
-                   r.decoder.sizes.layers, kMostLayers);
-  }
-  return absl::OkStatus();
+  return SetSizes(fields, sizes, "; others are in config.json");
 }
 
 void SetDType(ConfigFields& fields, FamilyReader& r) {
@@ -380,7 +371,7 @@ absl::StatusOr<FamilyModel> ReadFamily(const Json& config, const Sizes& sizes) {
            reader);
   ASYRA_RETURN_IF_ERROR(fields.status());
   ASYRA_RETURN_IF_ERROR(whole.status());
-  ASYRA_RETURN_IF_ERROR(SetSizes(sizes, reader));
+  ASYRA_RETURN_IF_ERROR(SetSizesOf(reader, sizes));
   return std::move(reader.model);
 }
 

@@ -44,17 +44,17 @@ int64_t FamilyReader::Limited(std::string_view field, int64_t count,
   return 1;
 }
 
-void FamilyReader::Widths() {
+void FamilyReader::Widths(int64_t head_size) {
   decoder.sizes.hidden = fields.Count("hidden_size");
   CountLayers("num_hidden_layers");
   decoder.sizes.heads = fields.Count("num_attention_heads");
   decoder.sizes.vocabulary = fields.Count("vocab_size");
   decoder.kv_heads = fields.Count("num_key_value_heads", decoder.sizes.heads);
   positions = fields.Count("max_position_embeddings", 2048);
-  decoder.head_size =
-      fields.Has("head_dim")
-          ? Limited("head_dim", fields.Count("head_dim"), kMostOfAHead)
-          : EvenHeads();
+  if (fields.Has("head_dim")) head_size = fields.Count("head_dim");
+  decoder.head_size = head_size == 0
+                          ? EvenHeads()
+                          : Limited("head_dim", head_size, kMostOfAHead);
 }
 
 int64_t FamilyReader::EvenHeads() {
@@ -154,16 +154,11 @@ int64_t FamilyReader::WindowIfUsed() {
   return fields.Bool("use_sliding_window", false) ? Window(4096) : 0;
 }
 
-RopeSizes FamilyReader::Ropes(double theta, double partial) const {
+RopeSizes FamilyReader::Ropes(double theta) const {
   return {.head_size = decoder.head_size,
           .seq = Seq(),
           .theta = theta,
-          .partial = partial,
           .positions = positions};
-}
-
-void FamilyReader::OneRope(double theta, double partial) {
-  decoder.rotary = {RopeOf(fields, kFullLayer, Ropes(theta, partial))};
 }
 
 int64_t FamilyReader::Seq() const {

@@ -17,8 +17,6 @@ namespace asyra {
 // Types of layers.
 inline constexpr std::string_view kSlidingLayer = "sliding_attention";
 inline constexpr std::string_view kFullLayer = "full_attention";
-// The most layers: each is ops of its own, and these compile in minutes.
-inline constexpr int64_t kMostLayers = 4096;
 
 // Fills `model`. Errors go to `fields`. A field that is absent has the value
 // that transformers gives it.
@@ -31,8 +29,9 @@ class FamilyReader {
       : fields(given_fields), decoder(model.decoder), sizes_(given_sizes) {}
   FamilyReader(const FamilyReader&) = delete;  // it refers to its model
 
-  // Sizes by the names of most families.
-  void Widths();
+  // Sizes by the names of most families. `head_size` is that of files without
+  // head_dim; 0: equal parts of the width.
+  void Widths(int64_t head_size = 0);
   void CountLayers(std::string_view field);
   // Returns the size of equal heads of hidden_size.
   int64_t EvenHeads();
@@ -55,8 +54,7 @@ class FamilyReader {
   // One scale of scores for all layers.
   void ScoreScale(double scale);
 
-  RopeSizes Ropes(double theta = 10000, double partial = 1) const;
-  void OneRope(double theta = 10000, double partial = 1);
+  RopeSizes Ropes(double theta) const;
   int64_t Seq() const;
 
   // Refuses a switch that is not as it is by default.

@@ -55,7 +55,7 @@ TEST(EstimateStep, WhatDoesNotFitIsComputedAgain) {
               HasSubstr("all values of forward are computed again, and the "
                         "loss in 8 chunks, or it would not fit"));
   EXPECT_LT(small.simulated->peak_bytes, whole.simulated->peak_bytes);
-  // What was asked for stays.
+  // A choice that was asked for stays.
   options.train->recompute = "none";
   CompileResult asked = CompiledOn("dp", 2, options);
   EXPECT_THAT(asked.estimate, Not(HasSubstr("computed again")));
